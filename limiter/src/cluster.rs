@@ -1,0 +1,22 @@
+//! The cluster engine: who may take how many tokens of which flow, for all clients together.
+//!
+//! [`ClusterEngine`] owns the rules in force, the counters and the namespaces. A caller asks
+//! through a [`RuleReader`], which sees one whole [`RuleSet`] per batch.
+
+mod engine;
+mod flow;
+mod key;
+mod limit;
+mod namespace;
+mod param;
+mod rule_set;
+mod settings;
+mod values;
+
+pub use engine::{ClusterEngine, RuleReader};
+pub use flow::{Flow, FlowTotals};
+pub use key::Param;
+pub use namespace::{Membership, Namespace, NamespacesFull};
+pub use param::{ParamFlow, ParamTotals};
+pub use rule_set::{Applied, RuleSet};
+pub use settings::Settings;

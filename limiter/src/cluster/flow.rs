@@ -1,0 +1,151 @@
+//! A flow rule decides: `ClusterFlowChecker.acquireClusterToken`, exact.
+
+use super::{
+    Namespace, Settings,
+    limit::{Limit, whole},
+};
+use crate::{
+    Decision, Tick, WindowShape,
+    rule::{ClusterConfig, FlowRule},
+    sync::{Arc, Mutex, lock},
+    window::Ring,
+};
+
+/// One flow rule in force, with its counter.
+#[derive(Debug)]
+pub struct Flow {
+    limit: Limit,
+    max_occupy_ratio: f64,
+    window: WindowShape,
+    counter: Arc<FlowCounter>,
+    namespace: Arc<Namespace>,
+    rule: FlowRule,
+}
+
+/// What a flow has used; shared by the rule sets before and after a rule change.
+#[derive(Debug, Default)]
+pub(crate) struct FlowCounter(Mutex<Used>);
+
+#[derive(Debug, Default)]
+struct Used {
+    ring: Ring,
+    totals: FlowTotals,
+}
+
+/// What a flow decided since its counter was made; each only rises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowTotals {
+    /// Requests that passed at once.
+    pub pass_requests: u64,
+    /// Tokens of those requests.
+    pub pass_tokens: u64,
+    /// Requests that were told to wait.
+    pub wait_requests: u64,
+    /// Tokens of those requests.
+    pub wait_tokens: u64,
+    /// Requests that were refused.
+    pub block_requests: u64,
+    /// Tokens of those requests.
+    pub block_tokens: u64,
+}
+
+impl Flow {
+    pub(crate) fn new(
+        rule: FlowRule,
+        config: &ClusterConfig,
+        settings: &Settings,
+        namespace: Arc<Namespace>,
+        counter: Arc<FlowCounter>,
+    ) -> Self {
+        Self {
+            limit: Limit::new(rule.count, settings.exceed_count, config),
+            max_occupy_ratio: settings.max_occupy_ratio,
+            window: config.window,
+            counter,
+            namespace,
+            rule,
+        }
+    }
+
+    /// Takes `count` tokens, books them for the next bucket, or refuses; check and take are one
+    /// step under the flow's own lock.
+    ///
+    /// In no `buckets` consecutive buckets are more tokens admitted than the rule allows, booked
+    /// ones included: a plain request must also leave room in the window that ends with a booked
+    /// bucket, and a booking must fit into that window.
+    #[inline]
+    pub(crate) fn acquire(&self, now: Tick, count: u32, prioritized: bool) -> Decision {
+        let count = u64::from(count);
+        let threshold = self.limit.threshold(&self.namespace);
+        let used = &mut *lock(&self.counter.0);
+        used.ring.advance(self.window, now);
+        let room = self.room(&used.ring, threshold, count);
+        if room >= 0.0 {
+            used.ring.add(self.window, count);
+            used.totals.pass_requests += 1;
+            used.totals.pass_tokens += count;
+            return Decision::Pass { remaining: whole(room) };
+        }
+        if prioritized && self.may_book(&used.ring, threshold, count) {
+            used.ring.book(self.window, count);
+            used.totals.wait_requests += 1;
+            used.totals.wait_tokens += count;
+            return Decision::Wait { wait: used.ring.until_next(now) };
+        }
+        used.totals.block_requests += 1;
+        used.totals.block_tokens += count;
+        Decision::Block
+    }
+
+    /// Room that `count` plain tokens would leave: in this window, and in the next one when
+    /// somebody has booked there.
+    #[inline]
+    fn room(&self, ring: &Ring, threshold: f64, count: u64) -> f64 {
+        let room = self.limit.room(threshold, ring.sum(), count);
+        // With one bucket the next window begins where this one ends, so they share no token.
+        if ring.booked() == 0 || self.window.buckets() == 1 {
+            return room;
+        }
+        room.min(self.limit.room(threshold, ring.sum_next(self.window), count))
+    }
+
+    fn may_book(&self, ring: &Ring, threshold: f64, count: u64) -> bool {
+        self.limit.average(ring.booked()) <= self.max_occupy_ratio * threshold
+            && self.limit.room(threshold, ring.sum_next(self.window), count) >= 0.0
+    }
+
+    /// The rule as it was loaded.
+    #[must_use]
+    pub fn rule(&self) -> &FlowRule {
+        &self.rule
+    }
+
+    /// The namespace that the flow belongs to.
+    #[must_use]
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// What the flow decided since its counter was made.
+    #[must_use]
+    pub fn totals(&self) -> FlowTotals {
+        lock(&self.counter.0).totals
+    }
+
+    /// Tokens in the window at `now`, and tokens booked for the bucket after it.
+    #[must_use]
+    pub fn usage(&self, now: Tick) -> (u64, u64) {
+        let used = &mut *lock(&self.counter.0);
+        used.ring.advance(self.window, now);
+        (used.ring.sum(), used.ring.booked())
+    }
+
+    pub(crate) fn guard(&self) -> &Arc<Namespace> {
+        &self.namespace
+    }
+
+    /// The counter, for a rule that takes this one's place with the same window.
+    pub(crate) fn counter_for(&self, window: WindowShape) -> Option<Arc<FlowCounter>> {
+        (self.window == window).then(|| Arc::clone(&self.counter))
+    }
+}

@@ -1,0 +1,150 @@
+//! A hot-parameter rule decides: `ClusterParamFlowChecker.acquireClusterToken`, exact.
+
+use foldhash::quality::RandomState;
+use hashbrown::HashMap;
+
+use super::{
+    Namespace, Settings,
+    key::{Key, KeyRef, Param},
+    limit::{Limit, whole},
+    values::Values,
+};
+use crate::{
+    Decision, Tick, Undecided, WindowShape,
+    rule::{ClusterConfig, ParamRule},
+    sync::{Arc, Mutex, lock},
+};
+
+/// One hot-parameter rule in force, with the counters of its values.
+#[derive(Debug)]
+pub struct ParamFlow {
+    limit: Limit,
+    /// Values with a threshold of their own; never evicted.
+    items: HashMap<Key, f64, RandomState>,
+    values_max: usize,
+    window: WindowShape,
+    counter: Arc<ParamCounter>,
+    namespace: Arc<Namespace>,
+    rule: ParamRule,
+}
+
+/// What a rule's values have used; shared by the rule sets before and after a rule change.
+#[derive(Debug, Default)]
+pub(crate) struct ParamCounter(Mutex<Used>);
+
+#[derive(Debug, Default)]
+struct Used {
+    values: Values,
+    totals: ParamTotals,
+}
+
+/// What a hot-parameter rule decided since its counter was made; each only rises but `values`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ParamTotals {
+    /// Requests that passed.
+    pub pass_requests: u64,
+    /// Requests that were refused.
+    pub block_requests: u64,
+    /// Uses of the counter that values beyond the cap share.
+    pub overflow_uses: u64,
+    /// Values that have a counter of their own now.
+    pub values: usize,
+}
+
+impl ParamFlow {
+    pub(crate) fn new(
+        rule: ParamRule,
+        config: &ClusterConfig,
+        settings: &Settings,
+        namespace: Arc<Namespace>,
+        counter: Arc<ParamCounter>,
+    ) -> Self {
+        Self {
+            // `exceedCount` is for flow rules only.
+            limit: Limit::new(rule.count, 1.0, config),
+            items: rule.items.iter().map(|item| (Key::from(&item.value), item.count)).collect(),
+            values_max: settings.values_max,
+            window: config.window,
+            counter,
+            namespace,
+            rule,
+        }
+    }
+
+    /// Takes `count` tokens of every value, or of none: one lock covers all values of the rule.
+    ///
+    /// A value that stands twice in the request is charged twice and must have room for both.
+    /// `remaining` is that of the value with the least.
+    ///
+    /// # Errors
+    ///
+    /// [`Undecided::BadRequest`] when there is no value.
+    pub(crate) fn acquire<'a>(
+        &self,
+        now: Tick,
+        count: u32,
+        params: impl Iterator<Item = Param<'a>> + Clone,
+    ) -> Result<Decision, Undecided> {
+        let count = u64::from(count);
+        let used = &mut *lock(&self.counter.0);
+        let mut remaining = None;
+        for (taken, param) in params.clone().enumerate() {
+            let key = KeyRef::of(&param);
+            let own = self.own_count(key);
+            let limit = own.map_or(self.limit, |own| self.limit.with_count(own));
+            let ring = used.values.ring(key, self.window, now, self.values_max, own.is_some());
+            let room = limit.room(limit.threshold(&self.namespace), ring.sum(), count);
+            if room < 0.0 {
+                for param in params.take(taken) {
+                    used.values.again(KeyRef::of(&param)).undo(count);
+                }
+                used.totals.block_requests += 1;
+                return Ok(Decision::Block);
+            }
+            ring.add(self.window, count);
+            remaining = Some(remaining.map_or(room, |least: f64| least.min(room)));
+        }
+        let remaining = remaining.ok_or(Undecided::BadRequest)?;
+        used.totals.pass_requests += 1;
+        Ok(Decision::Pass { remaining: whole(remaining) })
+    }
+
+    fn own_count(&self, key: KeyRef<'_>) -> Option<f64> {
+        if self.items.is_empty() {
+            return None;
+        }
+        self.items.get(&key).copied()
+    }
+
+    /// The rule as it was loaded.
+    #[must_use]
+    pub fn rule(&self) -> &ParamRule {
+        &self.rule
+    }
+
+    /// The namespace that the flow belongs to.
+    #[must_use]
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// What the rule decided since its counter was made.
+    #[must_use]
+    pub fn totals(&self) -> ParamTotals {
+        let used = lock(&self.counter.0);
+        ParamTotals {
+            overflow_uses: used.values.overflow_uses(),
+            values: used.values.len(),
+            ..used.totals
+        }
+    }
+
+    pub(crate) fn guard(&self) -> &Arc<Namespace> {
+        &self.namespace
+    }
+
+    /// The counters, for a rule that takes this one's place with the same window.
+    pub(crate) fn counter_for(&self, window: WindowShape) -> Option<Arc<ParamCounter>> {
+        (self.window == window).then(|| Arc::clone(&self.counter))
+    }
+}

@@ -1,0 +1,32 @@
+//! What the operator sets for the whole engine.
+
+/// Engine-wide settings, with Sentinel's defaults (`ServerFlowConfig.java`) and our bounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Factor on the threshold of every flow rule, not of hot-parameter rules; 0 blocks all.
+    pub exceed_count: f64,
+    /// Share of the threshold that may wait in bookings when one more is asked for. Compared
+    /// before the new booking, as Sentinel does: with 0 one booking at a time is possible.
+    pub max_occupy_ratio: f64,
+    /// Requests per second that one namespace may make, whatever they ask for; `None`: any.
+    pub max_allowed_qps: Option<f64>,
+    /// Namespaces that may exist at once, with rules or with connections.
+    pub namespaces_max: usize,
+    /// Cluster rules of all namespaces together.
+    pub rules_max: usize,
+    /// Live hot values of one rule; further new ones share one counter.
+    pub values_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            exceed_count: 1.0,
+            max_occupy_ratio: 1.0,
+            max_allowed_qps: Some(30_000.0),
+            namespaces_max: 10_000,
+            rules_max: 2_000_000,
+            values_max: 1_000_000,
+        }
+    }
+}

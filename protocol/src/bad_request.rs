@@ -1,0 +1,106 @@
+//! Bodies with a head but without sense, and what they are answered.
+
+use crate::{Response, Status, kind};
+
+/// A frame body that is no request, although its head could be read.
+///
+/// Sentinel leaves most of these without an answer (`NettyRequestDecoder.java`), so that its
+/// clients run into their time-out. Here each gets the answer that lets the client fall back at
+/// once, and the connection goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("bad request {xid} of type {kind}")]
+pub struct BadRequest {
+    /// The id that the answer repeats.
+    pub xid: i32,
+    /// The type byte, which the answer repeats; see [`kind`].
+    pub kind: i8,
+    /// What is wrong with the body.
+    #[source]
+    pub reason: Malformed,
+}
+
+/// What is wrong with a request's body: the field, and what it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Malformed {
+    /// Too short for a head. [`Deframer`](crate::Deframer) gives no such body.
+    #[error("body of {len} bytes has no head")]
+    Head {
+        /// Bytes in the body.
+        len: usize,
+    },
+    /// The type byte stands for no request.
+    #[error("unknown type")]
+    Type,
+    /// Too few bytes behind the head for the fixed fields of this type.
+    #[error("fixed fields need {need} bytes, {have} given")]
+    Fields {
+        /// Bytes that the fields take.
+        need: usize,
+        /// Bytes that follow the head.
+        have: usize,
+    },
+    /// The length of a namespace is not positive, or more than what follows it.
+    #[error("namespace length {len}, {have} bytes left")]
+    NamespaceLen {
+        /// The announced length.
+        len: i32,
+        /// Bytes that follow the length.
+        have: usize,
+    },
+    /// A namespace of white space only.
+    #[error("blank namespace")]
+    NamespaceBlank,
+    /// The announced number of parameters is not positive.
+    #[error("{amount} parameters announced")]
+    ParamAmount {
+        /// The announced number.
+        amount: i32,
+    },
+    /// The body ends inside a parameter, or before all announced ones have come.
+    #[error("parameter {index} needs {need} bytes, {have} left")]
+    ParamShort {
+        /// Which parameter, from 0.
+        index: usize,
+        /// Bytes that the next part of the parameter takes.
+        need: usize,
+        /// Bytes that are left.
+        have: usize,
+    },
+    /// The tag of a parameter stands for no type.
+    #[error("parameter {index} has unknown tag {tag}")]
+    ParamTag {
+        /// Which parameter, from 0.
+        index: usize,
+        /// The tag.
+        tag: i8,
+    },
+    /// The length of a text parameter is negative, or more than what follows it.
+    #[error("parameter {index} has text length {len}, {have} bytes left")]
+    ParamTextLen {
+        /// Which parameter, from 0.
+        index: usize,
+        /// The announced length.
+        len: i32,
+        /// Bytes that follow the length.
+        have: usize,
+    },
+}
+
+impl BadRequest {
+    /// The answer: in the layout of the type if it has one, so that a client reads its frame as
+    /// ever, with [`Status::Fail`] for a ping, as Sentinel, and [`Status::BadRequest`] otherwise.
+    #[must_use]
+    pub fn answer(&self) -> Response {
+        let xid = self.xid;
+        let status = Status::BadRequest;
+        match self.kind {
+            kind::PING => Response::PingRefused { xid },
+            kind::FLOW => Response::Flow { xid, status, remaining: 0, wait_ms: 0 },
+            kind::PARAM => Response::Param { xid, status, remaining: 0, wait_ms: 0 },
+            kind::CONCURRENT_ACQUIRE => Response::ConcurrentAcquire { xid, status, token_id: 0 },
+            kind::CONCURRENT_RELEASE => Response::ConcurrentRelease { xid, status },
+            kind => Response::Head { xid, kind, status },
+        }
+    }
+}

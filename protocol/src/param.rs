@@ -1,0 +1,195 @@
+//! Parameter values: a tag byte, then the value.
+//!
+//! ```text
+//! | tag | value             |        | tag | value              |
+//! |  0  | i32               |        |  4  | f32, raw bits      |
+//! |  1  | i64               |        |  5  | i16                |
+//! |  2  | i8                |        |  6  | bool, one byte     |
+//! |  3  | f64, raw bits     |        |  7  | i32 length, text   |
+//! ```
+//!
+//! Sentinel: `ParamFlowRequestDataWriter.java`, `ParamFlowRequestDataDecoder.java`.
+
+use std::borrow::Cow;
+
+use bytes::{Buf, BufMut, BytesMut};
+
+use crate::Malformed;
+
+const INT: i8 = 0;
+const LONG: i8 = 1;
+const BYTE: i8 = 2;
+const DOUBLE: i8 = 3;
+const FLOAT: i8 = 4;
+const SHORT: i8 = 5;
+const BOOL: i8 = 6;
+const TEXT: i8 = 7;
+
+/// One parameter value, in the Java types that Sentinel carries.
+///
+/// Numbers of different types are different values, as in Java: `Int(7)` is not `Long(7)`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Param<'a> {
+    /// Java's `Integer`.
+    Int(i32),
+    /// Java's `Long`.
+    Long(i64),
+    /// Java's `Byte`.
+    Byte(i8),
+    /// Java's `Double`. All bits are kept, also those of a NaN.
+    Double(f64),
+    /// Java's `Float`. All bits are kept, also those of a NaN.
+    Float(f32),
+    /// Java's `Short`.
+    Short(i16),
+    /// Java's `Boolean`; read as true from any byte but 0.
+    Bool(bool),
+    /// Java's `String`, in UTF-8. Bytes that are not UTF-8 are read as U+FFFD.
+    Str(Cow<'a, str>),
+}
+
+/// A parameter as it lies in a body: text still bytes.
+enum Raw<'a> {
+    Value(Param<'static>),
+    Text(&'a [u8]),
+}
+
+impl Param<'_> {
+    /// Bytes on the wire, tag included.
+    pub(crate) fn wire_len(&self) -> usize {
+        match self {
+            Self::Byte(_) | Self::Bool(_) => 2,
+            Self::Short(_) => 3,
+            Self::Int(_) | Self::Float(_) => 5,
+            Self::Long(_) | Self::Double(_) => 9,
+            Self::Str(text) => text.len().saturating_add(5),
+        }
+    }
+
+    /// Appends the parameter. A text must be shorter than a frame, or its length is cut.
+    pub(crate) fn put(&self, out: &mut BytesMut) {
+        match self {
+            Self::Int(value) => {
+                out.put_i8(INT);
+                out.put_i32(*value);
+            }
+            Self::Long(value) => {
+                out.put_i8(LONG);
+                out.put_i64(*value);
+            }
+            Self::Byte(value) => {
+                out.put_i8(BYTE);
+                out.put_i8(*value);
+            }
+            Self::Double(value) => {
+                out.put_i8(DOUBLE);
+                out.put_u64(value.to_bits());
+            }
+            Self::Float(value) => {
+                out.put_i8(FLOAT);
+                out.put_u32(value.to_bits());
+            }
+            Self::Short(value) => {
+                out.put_i8(SHORT);
+                out.put_i16(*value);
+            }
+            Self::Bool(value) => {
+                out.put_i8(BOOL);
+                out.put_u8(u8::from(*value));
+            }
+            Self::Str(text) => {
+                out.put_i8(TEXT);
+                out.put_uint(text.len() as u64, 4);
+                out.put_slice(text.as_bytes());
+            }
+        }
+    }
+}
+
+impl<'a> Raw<'a> {
+    /// Takes one parameter off the front of `rest`. `index` is for the error alone.
+    fn take(rest: &mut &'a [u8], index: usize) -> Result<Self, Malformed> {
+        let short = |e: bytes::TryGetError| Malformed::ParamShort {
+            index,
+            need: e.requested,
+            have: e.available,
+        };
+        let value = match rest.try_get_i8().map_err(short)? {
+            INT => Param::Int(rest.try_get_i32().map_err(short)?),
+            LONG => Param::Long(rest.try_get_i64().map_err(short)?),
+            BYTE => Param::Byte(rest.try_get_i8().map_err(short)?),
+            DOUBLE => Param::Double(f64::from_bits(rest.try_get_u64().map_err(short)?)),
+            FLOAT => Param::Float(f32::from_bits(rest.try_get_u32().map_err(short)?)),
+            SHORT => Param::Short(rest.try_get_i16().map_err(short)?),
+            BOOL => Param::Bool(rest.try_get_u8().map_err(short)? != 0),
+            TEXT => {
+                let len = rest.try_get_i32().map_err(short)?;
+                let text = usize::try_from(len).ok().and_then(|len| rest.split_at_checked(len));
+                let Some((text, behind)) = text else {
+                    return Err(Malformed::ParamTextLen { index, len, have: rest.len() });
+                };
+                *rest = behind;
+                return Ok(Self::Text(text));
+            }
+            tag => return Err(Malformed::ParamTag { index, tag }),
+        };
+        Ok(Self::Value(value))
+    }
+}
+
+/// The parameters of a request: checked to be whole, read anew each time they are iterated.
+///
+/// Iterating allocates nothing, except for a text that is not UTF-8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Params<'a> {
+    /// Exactly `len` whole parameters.
+    bytes: &'a [u8],
+    len: usize,
+}
+
+impl<'a> Params<'a> {
+    /// Checks that `bytes` begins with `amount` whole parameters, and keeps those.
+    ///
+    /// The announced amount costs nothing: the walk ends where the bytes do.
+    pub(crate) fn check(amount: i32, bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let len = usize::try_from(amount).unwrap_or(0);
+        if len == 0 {
+            return Err(Malformed::ParamAmount { amount });
+        }
+        let mut rest = bytes;
+        for index in 0..len {
+            Raw::take(&mut rest, index)?;
+        }
+        let (bytes, _surplus) = bytes.split_at(bytes.len() - rest.len());
+        Ok(Self { bytes, len })
+    }
+
+    /// The parameters in the order of the request.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = Param<'a>> + use<'a> {
+        let mut rest = self.bytes;
+        (0..self.len).map_while(move |index| match Raw::take(&mut rest, index) {
+            Ok(Raw::Value(value)) => Some(value),
+            Ok(Raw::Text(text)) => Some(Param::Str(String::from_utf8_lossy(text))),
+            // Never: the bytes were checked when the value was made.
+            Err(_) => None,
+        })
+    }
+
+    /// How many parameters there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none, which a decoded request never has.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The parameters as they lie on the wire.
+    pub(crate) fn as_bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+}

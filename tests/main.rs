@@ -1,0 +1,1 @@
+//! One binary of end-to-end tests.
