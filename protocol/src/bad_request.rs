@@ -104,3 +104,54 @@ impl BadRequest {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use bytes::BytesMut;
+
+    use super::*;
+    use crate::Request;
+
+    #[test]
+    fn each_type_is_answered_in_its_own_layout() {
+        for (kind, data, answer) in [
+            (kind::PING, &[][..], &[0xff_u8][..]),
+            (kind::FLOW, &[0; 11], &[0xfc, 0, 0, 0, 0, 0, 0, 0, 0]),
+            (kind::PARAM, &[0; 15], &[0xfc, 0, 0, 0, 0, 0, 0, 0, 0]),
+            (kind::CONCURRENT_ACQUIRE, &[0; 11], &[0xfc, 0, 0, 0, 0, 0, 0, 0, 0]),
+            (kind::CONCURRENT_RELEASE, &[0; 7], &[0xfc]),
+            (5, &[], &[0xfc]),
+            (17, &[0; 20], &[0xfc]),
+            (-1, &[], &[0xfc]),
+            (i8::MIN, &[], &[0xfc]),
+        ] {
+            let head = [1, 2, 3, 4, kind.cast_unsigned()];
+            let bad = Request::decode(&[&head, data].concat()).unwrap_err();
+            let mut out = BytesMut::new();
+            bad.answer().encode(&mut out);
+            let len = u8::try_from(head.len() + answer.len()).unwrap();
+            assert_eq!(out, [&[0, len][..], &head, answer].concat(), "type {kind}");
+        }
+    }
+
+    #[test]
+    fn a_body_without_a_head_harms_nothing() {
+        for len in 0..5 {
+            let bad = Request::decode(&[1; 5][..len]).unwrap_err();
+            assert_eq!(bad.reason, Malformed::Head { len });
+            assert_eq!(
+                bad.answer(),
+                Response::Head { xid: 0, kind: -1, status: Status::BadRequest }
+            );
+        }
+    }
+
+    #[test]
+    fn the_reason_is_the_source_and_names_field_and_need() {
+        let bad = Request::decode(&[0, 0, 0, 9, 1, 0]).unwrap_err();
+        assert_eq!(bad.to_string(), "bad request 9 of type 1");
+        assert_eq!(bad.source().unwrap().to_string(), "fixed fields need 12 bytes, 1 given");
+    }
+}

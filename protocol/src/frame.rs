@@ -10,8 +10,6 @@
 //! cumulating decoder behind the frame decoder and so lose the borders; here a body is read for
 //! itself and its border kept, whatever is in it.
 
-use bytes::{BufMut, BytesMut};
-
 /// Bytes of the length in front of a body. It does not count itself.
 pub const PREFIX_LEN: usize = 2;
 
@@ -152,13 +150,115 @@ impl Deframer {
     }
 }
 
-/// Writes a frame of `N` bytes, prefix included, with one copy; `write` fills the body.
-#[inline]
-pub(crate) fn put_frame<const N: usize>(out: &mut BytesMut, write: impl FnOnce(&mut &mut [u8])) {
-    let mut frame = [0; N];
-    let mut body = &mut frame[..];
-    body.put_uint((N - PREFIX_LEN) as u64, PREFIX_LEN);
-    write(&mut body);
-    debug_assert!(body.is_empty(), "a frame of {N} bytes has {} left over", body.len());
-    out.put_slice(&frame);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: [u8; 7] = [0, 5, 0, 0, 0, 1, 0];
+
+    fn frame(len: u16) -> Vec<u8> {
+        let mut frame = len.to_be_bytes().to_vec();
+        frame.resize(PREFIX_LEN + usize::from(len), 7);
+        frame
+    }
+
+    /// A deframer that has seen a good frame.
+    fn started() -> Deframer {
+        let mut deframer = Deframer::requests();
+        assert_eq!(deframer.next(&mut &GOOD[..]), Ok(Some(&GOOD[2..])));
+        deframer
+    }
+
+    #[test]
+    fn the_longest_body_is_taken_and_one_more_is_skipped() {
+        let mut deframer = Deframer::requests();
+        let stream = [frame(1022), frame(1023), frame(5)].concat();
+        let mut input = &stream[..];
+        assert_eq!(deframer.next(&mut input).unwrap().map(<[u8]>::len), Some(1022));
+        assert_eq!(deframer.next(&mut input).unwrap().map(<[u8]>::len), Some(5));
+        assert_eq!((deframer.malformed(), input.len()), (1, 0));
+    }
+
+    #[test]
+    fn an_over_long_first_frame_is_no_peer() {
+        for (stream, len) in [
+            (&b"GET / HTTP/1.1\r\n"[..], 0x4745),
+            (&[0x16, 3, 1, 2, 0], 0x1603),
+            // Empty frames are passed over, so they are not the first.
+            (&[0, 0, 0, 0, 4, 0, 9, 9], 1024),
+        ] {
+            let mut deframer = Deframer::requests();
+            let mut input = stream;
+            assert_eq!(deframer.next(&mut input), Err(FrameError::NotAPeer { len }));
+            assert_eq!(deframer.malformed(), 1);
+            let prefix = u16::try_from(len).unwrap().to_be_bytes();
+            assert!(input.starts_with(&prefix), "left at the frame that ended the stream");
+        }
+    }
+
+    #[test]
+    fn an_over_long_frame_behind_a_short_one_is_skipped() {
+        let mut deframer = Deframer::requests();
+        let stream = [frame(4), frame(1023)].concat();
+        assert_eq!(deframer.next(&mut &stream[..]), Ok(None));
+        assert_eq!(deframer.malformed(), 2);
+    }
+
+    #[test]
+    fn an_over_long_frame_is_thrown_away_as_it_comes() {
+        let mut deframer = started();
+        assert_eq!(deframer.next(&mut &[0xff, 0xff][..]), Ok(None));
+        for _ in 0..65 {
+            let mut input = &[0; 1000][..];
+            assert_eq!(deframer.next(&mut input), Ok(None));
+            assert!(deframer.is_skipping() && input.is_empty(), "nothing is left to be kept");
+        }
+        let end = [&[0; 535][..], &GOOD].concat();
+        assert_eq!(deframer.next(&mut &end[..]), Ok(Some(&GOOD[2..])));
+        assert!(!deframer.is_skipping());
+    }
+
+    #[test]
+    fn sixteen_frames_in_a_row_without_a_head_are_too_many() {
+        let mut deframer = started();
+        let bad = [frame(4), frame(1), frame(0), frame(2000)].concat();
+        // Four rounds of three bad frames, then three more: fifteen, forgotten at the next head.
+        let stream = [bad.repeat(5), GOOD.to_vec(), bad.repeat(5)].concat();
+        let mut input = &stream[..];
+        assert_eq!(deframer.next(&mut input), Ok(Some(&GOOD[2..])));
+        assert_eq!(deframer.next(&mut input), Ok(None));
+        assert_eq!(deframer.malformed(), 30);
+
+        for last in [frame(4), vec![4, 0]] {
+            let mut deframer = deframer.clone();
+            let mut input = &last[..];
+            assert_eq!(deframer.next(&mut input), Err(FrameError::TooManyBad));
+            assert_eq!((input, deframer.malformed()), (&last[..], 31));
+        }
+    }
+
+    #[test]
+    fn a_flood_of_empty_frames_is_passed_over() {
+        let mut deframer = started();
+        let stream = [frame(0).repeat(10_000), GOOD.to_vec()].concat();
+        assert_eq!(deframer.next(&mut &stream[..]), Ok(Some(&GOOD[2..])));
+        assert_eq!(deframer.malformed(), 0);
+    }
+
+    #[test]
+    fn the_head_of_a_response_is_longer_by_its_status() {
+        let stream = frame(5);
+        assert!(Deframer::requests().next(&mut &stream[..]).unwrap().is_some());
+        assert!(Deframer::responses().next(&mut &stream[..]).unwrap().is_none());
+    }
+
+    #[test]
+    fn the_start_of_a_frame_is_left_for_the_next_read() {
+        let mut deframer = started();
+        for cut in 0..GOOD.len() {
+            let mut input = &GOOD[..cut];
+            assert_eq!(deframer.next(&mut input), Ok(None));
+            assert_eq!(input, &GOOD[..cut]);
+        }
+    }
 }

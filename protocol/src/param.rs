@@ -193,3 +193,57 @@ impl<'a> Params<'a> {
         self.bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(amount: i32, bytes: &[u8]) -> Malformed {
+        Params::check(amount, bytes).unwrap_err()
+    }
+
+    #[test]
+    fn parameters_that_do_not_fit_are_refused_by_name() {
+        assert_eq!(reason(0, &[0, 0, 0, 0, 1]), Malformed::ParamAmount { amount: 0 });
+        assert_eq!(reason(-1, &[0, 0, 0, 0, 1]), Malformed::ParamAmount { amount: -1 });
+        assert_eq!(reason(1, &[8, 0]), Malformed::ParamTag { index: 0, tag: 8 });
+        assert_eq!(reason(2, &[2, 7, 0xff]), Malformed::ParamTag { index: 1, tag: -1 });
+        assert_eq!(reason(3, &[2, 7, 2, 7]), Malformed::ParamShort { index: 2, need: 1, have: 0 });
+        assert_eq!(reason(1, &[1, 0]), Malformed::ParamShort { index: 0, need: 8, have: 1 });
+        assert_eq!(reason(1, &[7, 0, 0]), Malformed::ParamShort { index: 0, need: 4, have: 2 });
+        for (len, have) in [(-1, 0), (i32::MIN, 2), (3, 2), (i32::MAX, 2)] {
+            let bytes = [&[7][..], &len.to_be_bytes(), &vec![b'a'; have]].concat();
+            assert_eq!(reason(1, &bytes), Malformed::ParamTextLen { index: 0, len, have });
+        }
+    }
+
+    #[test]
+    fn the_announced_amount_decides_nothing_beyond_the_bytes() {
+        let bytes = [2, 7].repeat(500);
+        assert_eq!(
+            reason(i32::MAX, &bytes),
+            Malformed::ParamShort { index: 500, need: 1, have: 0 }
+        );
+        assert_eq!(Params::check(500, &bytes).unwrap().len(), 500);
+    }
+
+    #[test]
+    fn surplus_bytes_are_no_parameters() {
+        let params = Params::check(1, &[6, 2, 0xff, 0xff]).unwrap();
+        assert_eq!((params.len(), params.is_empty(), params.as_bytes()), (1, false, &[6, 2][..]));
+        assert!(params.iter().eq([Param::Bool(true)]));
+        assert!(params.iter().eq([Param::Bool(true)]), "as often as one likes");
+    }
+
+    #[test]
+    fn text_is_borrowed_unless_it_is_not_utf_8() {
+        let bytes = [&[7, 0, 0, 0, 3][..], "né".as_bytes(), &[7, 0, 0, 0, 2, b'n', 0xe9]].concat();
+        let texts: Vec<_> = Params::check(2, &bytes).unwrap().iter().collect();
+        let [Param::Str(Cow::Borrowed(borrowed)), Param::Str(Cow::Owned(replaced))] = &texts[..]
+        else {
+            panic!("{texts:?}");
+        };
+        assert_eq!((*borrowed, &replaced[..]), ("né", "n\u{fffd}"));
+        assert!(bytes.as_ptr_range().contains(&borrowed.as_ptr()));
+    }
+}

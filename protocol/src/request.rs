@@ -16,13 +16,15 @@
 
 use std::borrow::Cow;
 
-use bytes::{Buf, BufMut, BytesMut};
+use bytes::{BufMut, BytesMut};
 
-use crate::frame::{MAX_BODY_LEN, PREFIX_LEN, REQUEST_HEAD_LEN, put_frame};
+use crate::frame::{MAX_BODY_LEN, PREFIX_LEN, REQUEST_HEAD_LEN};
 use crate::{BadRequest, Malformed, Param, Params, kind};
 
+/// Bytes of flow id and count.
+const FLOW_FIELDS_LEN: usize = 12;
 /// Bytes of flow id, count and amount in front of the parameters.
-const PARAM_FIELDS_LEN: usize = 16;
+const PARAM_FIELDS_LEN: usize = FLOW_FIELDS_LEN + 4;
 
 /// One request of a client.
 ///
@@ -106,52 +108,54 @@ impl<'a> Request<'a> {
     /// and the connection goes on.
     #[inline]
     pub fn decode(body: &'a [u8]) -> Result<Self, BadRequest> {
-        let Some((mut head, data)) = body.split_at_checked(REQUEST_HEAD_LEN) else {
+        let Some((&[a, b, c, d, kind], data)) = body.split_first_chunk() else {
             return Err(BadRequest {
                 xid: 0,
                 kind: -1,
                 reason: Malformed::Head { len: body.len() },
             });
         };
-        let xid = head.get_i32();
-        let kind = head.get_i8();
-        let request = match kind {
-            kind::FLOW => Self::decode_flow(xid, data),
-            kind::PARAM => Self::decode_param(xid, data),
-            kind::PING => Self::decode_ping(xid, data),
-            kind::CONCURRENT_ACQUIRE => fields::<12>(data).map(|(mut fields, _)| {
-                Self::ConcurrentAcquire { xid, flow_id: fields.get_i64(), count: fields.get_i32() }
-            }),
-            kind::CONCURRENT_RELEASE => fields::<8>(data)
-                .map(|(mut fields, _)| Self::ConcurrentRelease { xid, token_id: fields.get_i64() }),
-            kind::HELLO => Ok(Self::Hello { xid }),
-            _ => Err(Malformed::Type),
-        };
-        request.map_err(|reason| BadRequest { xid, kind, reason })
+        let xid = i32::from_be_bytes([a, b, c, d]);
+        let kind = kind.cast_signed();
+        // What a server reads all day stays small enough to be inlined.
+        if kind == kind::FLOW
+            && let Some((fields, behind)) = data.split_first_chunk()
+        {
+            let (flow_id, count) = flow_fields(fields);
+            let priority = behind.first().is_some_and(|&byte| byte != 0);
+            return Ok(Self::Flow { xid, flow_id, count, priority });
+        }
+        Self::decode_other(xid, kind, data).map_err(|reason| BadRequest { xid, kind, reason })
     }
 
-    #[inline]
-    fn decode_flow(xid: i32, data: &'a [u8]) -> Result<Self, Malformed> {
-        let (mut fields, behind) = fields::<12>(data)?;
-        Ok(Self::Flow {
-            xid,
-            flow_id: fields.get_i64(),
-            count: fields.get_i32(),
-            priority: behind.first().is_some_and(|&byte| byte != 0),
-        })
+    fn decode_other(xid: i32, kind: i8, data: &'a [u8]) -> Result<Self, Malformed> {
+        match kind {
+            kind::FLOW => Err(Malformed::Fields { need: FLOW_FIELDS_LEN, have: data.len() }),
+            kind::PARAM => Self::decode_param(xid, data),
+            kind::PING => Self::decode_ping(xid, data),
+            kind::CONCURRENT_ACQUIRE => {
+                let (flow_id, count) = flow_fields(fields(data)?.0);
+                Ok(Self::ConcurrentAcquire { xid, flow_id, count })
+            }
+            kind::CONCURRENT_RELEASE => {
+                let token_id = i64::from_be_bytes(*fields(data)?.0);
+                Ok(Self::ConcurrentRelease { xid, token_id })
+            }
+            kind::HELLO => Ok(Self::Hello { xid }),
+            _ => Err(Malformed::Type),
+        }
     }
 
     fn decode_param(xid: i32, data: &'a [u8]) -> Result<Self, Malformed> {
-        let (mut fields, behind) = fields::<PARAM_FIELDS_LEN>(data)?;
-        let flow_id = fields.get_i64();
-        let count = fields.get_i32();
-        let params = Params::check(fields.get_i32(), behind)?;
+        let (&[ref flow @ .., a, b, c, d], behind) = fields::<PARAM_FIELDS_LEN>(data)?;
+        let (flow_id, count) = flow_fields(flow);
+        let params = Params::check(i32::from_be_bytes([a, b, c, d]), behind)?;
         Ok(Self::Param { xid, flow_id, count, params })
     }
 
     fn decode_ping(xid: i32, data: &'a [u8]) -> Result<Self, Malformed> {
-        let (mut fields, behind) = fields::<4>(data)?;
-        let len = fields.get_i32();
+        let (&len, behind) = fields(data)?;
+        let len = i32::from_be_bytes(len);
         let name = usize::try_from(len).ok().filter(|&len| len > 0);
         let Some(name) = name.and_then(|len| behind.get(..len)) else {
             return Err(Malformed::NamespaceLen { len, have: behind.len() });
@@ -175,33 +179,33 @@ impl<'a> Request<'a> {
     #[inline]
     pub fn encode(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
         match *self {
-            Self::Flow { xid, flow_id, count, priority } => put_frame::<20>(out, |body| {
-                body.put_i32(xid);
-                body.put_i8(kind::FLOW);
-                body.put_i64(flow_id);
-                body.put_i32(count);
-                body.put_u8(u8::from(priority));
-            }),
+            Self::Ping { xid, ref namespace } => encode_ping(xid, namespace, out)?,
+            Self::Flow { xid, flow_id, count, priority } => {
+                // What a client sends all day is put together on the stack and copied once.
+                let mut frame = [0; 20];
+                let mut rest = &mut frame[..];
+                rest.put_u16(18);
+                rest.put_i32(xid);
+                rest.put_i8(kind::FLOW);
+                rest.put_i64(flow_id);
+                rest.put_i32(count);
+                rest.put_u8(u8::from(priority));
+                out.put_slice(&frame);
+            }
             Self::Param { xid, flow_id, count, params } => {
                 put_param_fields(out, xid, flow_id, count, params.len(), params.as_bytes().len())?;
                 out.put_slice(params.as_bytes());
             }
-            Self::Ping { xid, ref namespace } => return encode_ping(xid, namespace, out),
-            Self::ConcurrentAcquire { xid, flow_id, count } => put_frame::<19>(out, |body| {
-                body.put_i32(xid);
-                body.put_i8(kind::CONCURRENT_ACQUIRE);
-                body.put_i64(flow_id);
-                body.put_i32(count);
-            }),
-            Self::ConcurrentRelease { xid, token_id } => put_frame::<15>(out, |body| {
-                body.put_i32(xid);
-                body.put_i8(kind::CONCURRENT_RELEASE);
-                body.put_i64(token_id);
-            }),
-            Self::Hello { xid } => put_frame::<7>(out, |body| {
-                body.put_i32(xid);
-                body.put_i8(kind::HELLO);
-            }),
+            Self::ConcurrentAcquire { xid, flow_id, count } => {
+                put_head(out, xid, kind::CONCURRENT_ACQUIRE, FLOW_FIELDS_LEN)?;
+                out.put_i64(flow_id);
+                out.put_i32(count);
+            }
+            Self::ConcurrentRelease { xid, token_id } => {
+                put_head(out, xid, kind::CONCURRENT_RELEASE, 8)?;
+                out.put_i64(token_id);
+            }
+            Self::Hello { xid } => put_head(out, xid, kind::HELLO, 0)?,
         }
         Ok(())
     }
@@ -298,10 +302,16 @@ fn put_head(out: &mut BytesMut, xid: i32, kind: i8, data_len: usize) -> Result<(
     Ok(())
 }
 
-/// Cuts `data` behind its first `N` bytes.
+/// Cuts `data` behind the `N` bytes of its fixed fields.
+fn fields<const N: usize>(data: &[u8]) -> Result<(&[u8; N], &[u8]), Malformed> {
+    data.split_first_chunk().ok_or(Malformed::Fields { need: N, have: data.len() })
+}
+
+/// Flow id and count, as three of the requests begin.
 #[inline]
-fn fields<const N: usize>(data: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
-    data.split_at_checked(N).ok_or(Malformed::Fields { need: N, have: data.len() })
+fn flow_fields(fields: &[u8; FLOW_FIELDS_LEN]) -> (i64, i32) {
+    let &[a, b, c, d, e, f, g, h, i, j, k, l] = fields;
+    (i64::from_be_bytes([a, b, c, d, e, f, g, h]), i32::from_be_bytes([i, j, k, l]))
 }
 
 /// Whether a name is none: `StringUtil.isBlank`, which goes by `Character.isWhitespace`.
@@ -313,4 +323,114 @@ fn is_blank(name: &str) -> bool {
         '\u{85}' | '\u{a0}' | '\u{2007}' | '\u{202f}' => false,
         _ => c.is_whitespace(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(request: &Request<'_>) -> Vec<u8> {
+        let mut out = BytesMut::new();
+        request.encode(&mut out).unwrap();
+        out.to_vec()
+    }
+
+    #[test]
+    fn our_own_messages_have_this_layout() {
+        assert_eq!(
+            frame(&Request::ConcurrentAcquire { xid: 1, flow_id: 2, count: 3 }),
+            [0, 17, 0, 0, 0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3]
+        );
+        assert_eq!(
+            frame(&Request::ConcurrentRelease { xid: 1, token_id: -2 }),
+            [0, 13, 0, 0, 0, 1, 4, 255, 255, 255, 255, 255, 255, 255, 254]
+        );
+        assert_eq!(frame(&Request::Hello { xid: 1 }), [0, 5, 0, 0, 0, 1, 16]);
+    }
+
+    #[test]
+    fn priority_may_be_absent_and_is_any_byte_but_zero() {
+        let body = [0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3];
+        for (behind, expected) in [(&[][..], false), (&[0], false), (&[1], true), (&[0x80], true)] {
+            assert_eq!(
+                Request::decode(&[&body, behind].concat()),
+                Ok(Request::Flow { xid: 1, flow_id: 2, count: 3, priority: expected })
+            );
+        }
+    }
+
+    #[test]
+    fn bytes_behind_the_data_are_ignored() {
+        for request in [
+            Request::Ping { xid: 1, namespace: "a".into() },
+            Request::Flow { xid: 1, flow_id: 2, count: 3, priority: true },
+            Request::ConcurrentAcquire { xid: 1, flow_id: 2, count: 3 },
+            Request::ConcurrentRelease { xid: 1, token_id: 2 },
+            Request::Hello { xid: 1 },
+        ] {
+            let mut body = frame(&request).split_off(PREFIX_LEN);
+            body.extend(b"more");
+            assert_eq!(Request::decode(&body), Ok(request));
+        }
+    }
+
+    #[test]
+    fn a_namespace_is_borrowed_from_the_body() {
+        let body = [0, 0, 0, 1, 0, 0, 0, 0, 2, b'n', b's'];
+        let Ok(Request::Ping { namespace: Cow::Borrowed(name), .. }) = Request::decode(&body)
+        else {
+            panic!("borrowed");
+        };
+        assert_eq!(name.as_ptr(), body[9..].as_ptr());
+    }
+
+    #[test]
+    fn blank_is_what_java_calls_white() {
+        // Character.isWhitespace, over the basic plane: space separators without the three that
+        // do not break, line and paragraph separator, and the controls listed in its javadoc.
+        let white = ('\0'..='\u{ffff}').filter(|&c| is_blank(&c.to_string()));
+        let expected = ('\t'..='\r')
+            .chain('\u{1c}'..='\u{20}')
+            .chain(['\u{1680}'])
+            .chain(('\u{2000}'..='\u{200a}').filter(|&c| c != '\u{2007}'))
+            .chain(['\u{2028}', '\u{2029}', '\u{205f}', '\u{3000}']);
+        assert!(white.eq(expected));
+        assert!(is_blank("") && is_blank(" \u{3000}\t") && !is_blank(" a "));
+    }
+
+    #[test]
+    fn a_ping_without_a_name_is_refused_for_its_reason() {
+        let reason = |data: &[u8]| {
+            let body = [&[0, 0, 0, 1, 0], data].concat();
+            Request::decode(&body).unwrap_err().reason
+        };
+        assert_eq!(reason(&[]), Malformed::Fields { need: 4, have: 0 });
+        assert_eq!(reason(&[0, 0, 1]), Malformed::Fields { need: 4, have: 3 });
+        assert_eq!(reason(&[0, 0, 0, 0, b'a']), Malformed::NamespaceLen { len: 0, have: 1 });
+        assert_eq!(reason(&[255; 4]), Malformed::NamespaceLen { len: -1, have: 0 });
+        assert_eq!(reason(&[0, 0, 0, 2, b'a']), Malformed::NamespaceLen { len: 2, have: 1 });
+        assert_eq!(
+            reason(&[127, 255, 255, 255]),
+            Malformed::NamespaceLen { len: i32::MAX, have: 0 }
+        );
+        assert_eq!(reason(&[0, 0, 0, 1, b' ']), Malformed::NamespaceBlank);
+    }
+
+    #[test]
+    fn the_longest_request_is_written_and_one_more_byte_is_not() {
+        for (len, fits) in [(1013, true), (1014, false)] {
+            let mut out = BytesMut::from(&b"before"[..]);
+            let namespace = "n".repeat(len).into();
+            let written = Request::Ping { xid: 1, namespace }.encode(&mut out);
+            assert_eq!(written.is_ok(), fits);
+            assert_eq!(out.len(), if fits { 6 + 1024 } else { 6 });
+        }
+        for (len, fits) in [(996, true), (997, false)] {
+            let mut out = BytesMut::from(&b"before"[..]);
+            let text = Param::Str("s".repeat(len).into());
+            let written = encode_param_request(1, 2, 3, &[text], &mut out);
+            assert_eq!(written.is_ok(), fits);
+            assert_eq!(out.len(), if fits { 6 + 1024 } else { 6 });
+        }
+    }
 }

@@ -16,11 +16,14 @@
 
 use bytes::{Buf, BufMut, BytesMut};
 
-use crate::frame::{RESPONSE_HEAD_LEN, put_frame};
+use crate::frame::{PREFIX_LEN, RESPONSE_HEAD_LEN};
 use crate::{Status, kind};
 
 /// Version of the extension frames that [`Response::Hello`] announces.
 pub const HELLO_VERSION: u16 = 1;
+
+/// Bytes of version, feature bits and revision.
+const HELLO_DATA_LEN: usize = 14;
 
 /// One answer of a server. `xid` is that of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,25 +125,27 @@ impl Response {
             Self::Param { xid, status, remaining, wait_ms } => {
                 put_tokens(out, xid, kind::PARAM, status, remaining, wait_ms);
             }
-            Self::Ping { xid, connected } => put_frame::<12>(out, |body| {
-                put_head(body, xid, kind::PING, Status::Ok);
-                body.put_i32(connected);
-            }),
-            Self::PingRefused { xid } => put_head_only(out, xid, kind::PING, Status::Fail),
-            Self::ConcurrentAcquire { xid, status, token_id } => put_frame::<16>(out, |body| {
-                put_head(body, xid, kind::CONCURRENT_ACQUIRE, status);
-                body.put_i64(token_id);
-            }),
-            Self::ConcurrentRelease { xid, status } => {
-                put_head_only(out, xid, kind::CONCURRENT_RELEASE, status);
+            Self::Ping { xid, connected } => {
+                out.put_slice(&head(10, xid, kind::PING, Status::Ok));
+                out.put_i32(connected);
             }
-            Self::Hello { xid, version, features, revision } => put_frame::<22>(out, |body| {
-                put_head(body, xid, kind::HELLO, Status::Ok);
-                body.put_u16(version);
-                body.put_u32(features);
-                body.put_u64(revision);
-            }),
-            Self::Head { xid, kind, status } => put_head_only(out, xid, kind, status),
+            Self::PingRefused { xid } => {
+                out.put_slice(&head(6, xid, kind::PING, Status::Fail));
+            }
+            Self::ConcurrentAcquire { xid, status, token_id } => {
+                out.put_slice(&head(14, xid, kind::CONCURRENT_ACQUIRE, status));
+                out.put_i64(token_id);
+            }
+            Self::ConcurrentRelease { xid, status } => {
+                out.put_slice(&head(6, xid, kind::CONCURRENT_RELEASE, status));
+            }
+            Self::Hello { xid, version, features, revision } => {
+                out.put_slice(&head(20, xid, kind::HELLO, Status::Ok));
+                out.put_u16(version);
+                out.put_u32(features);
+                out.put_u64(revision);
+            }
+            Self::Head { xid, kind, status } => out.put_slice(&head(6, xid, kind, status)),
         }
     }
 
@@ -159,19 +164,19 @@ impl Response {
     /// [`DecodeError`] when the body is shorter than a head.
     #[inline]
     pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
-        let Some((mut head, data)) = body.split_at_checked(RESPONSE_HEAD_LEN) else {
+        let Some((&[a, b, c, d, kind, status], data)) = body.split_first_chunk() else {
             return Err(DecodeError::Head { len: body.len() });
         };
-        let xid = head.get_i32();
-        let kind = head.get_i8();
-        let status = Status::from(head.get_i8());
+        let xid = i32::from_be_bytes([a, b, c, d]);
+        let kind = kind.cast_signed();
+        let status = Status::from(status.cast_signed());
         Ok(match kind {
             kind::FLOW => {
-                let (remaining, wait_ms) = get_tokens(data);
+                let (remaining, wait_ms) = tokens(data);
                 Self::Flow { xid, status, remaining, wait_ms }
             }
             kind::PARAM => {
-                let (remaining, wait_ms) = get_tokens(data);
+                let (remaining, wait_ms) = tokens(data);
                 Self::Param { xid, status, remaining, wait_ms }
             }
             kind::PING => decode_ping(xid, status, data),
@@ -202,17 +207,15 @@ impl Response {
     }
 }
 
+/// Prefix and head of a frame; `body_len` counts the head and what is to follow it.
 #[inline]
-fn put_head(body: &mut &mut [u8], xid: i32, kind: i8, status: Status) {
-    body.put_i32(xid);
-    body.put_i8(kind);
-    body.put_i8(status.into());
+fn head(body_len: u8, xid: i32, kind: i8, status: Status) -> [u8; PREFIX_LEN + RESPONSE_HEAD_LEN] {
+    let [a, b, c, d] = xid.to_be_bytes();
+    let status = i8::from(status);
+    [0, body_len, a, b, c, d, kind.cast_unsigned(), status.cast_unsigned()]
 }
 
-fn put_head_only(out: &mut BytesMut, xid: i32, kind: i8, status: Status) {
-    put_frame::<8>(out, |body| put_head(body, xid, kind, status));
-}
-
+/// The answer that a server writes all day, as one copy of sixteen bytes.
 #[inline]
 fn put_tokens(
     out: &mut BytesMut,
@@ -222,33 +225,32 @@ fn put_tokens(
     remaining: i32,
     wait_ms: i32,
 ) {
-    put_frame::<16>(out, |body| {
-        put_head(body, xid, kind, status);
-        body.put_i32(remaining);
-        body.put_i32(wait_ms);
-    });
+    let head = u64::from_be_bytes(head(14, xid, kind, status));
+    let data = u64::from(remaining.cast_unsigned()) << 32 | u64::from(wait_ms.cast_unsigned());
+    out.put_slice(&(u128::from(head) << 64 | u128::from(data)).to_be_bytes());
 }
 
 /// Remaining tokens and wait; zeros unless there are exactly eight bytes, as
 /// `FlowResponseDataDecoder.java` has it.
 #[inline]
-fn get_tokens(mut data: &[u8]) -> (i32, i32) {
-    if data.len() == 8 { (data.get_i32(), data.get_i32()) } else { (0, 0) }
+fn tokens(data: &[u8]) -> (i32, i32) {
+    let &[a, b, c, d, e, f, g, h] = data else { return (0, 0) };
+    (i32::from_be_bytes([a, b, c, d]), i32::from_be_bytes([e, f, g, h]))
 }
 
-fn decode_ping(xid: i32, status: Status, mut data: &[u8]) -> Response {
-    let connected = match (status, data.len()) {
+fn decode_ping(xid: i32, status: Status, data: &[u8]) -> Response {
+    let connected = match (status, data) {
         (Status::Fail, _) => return Response::PingRefused { xid },
-        (Status::Ok, 1) => i32::from(data.get_i8()),
-        (Status::Ok, 2..=3) => -1,
-        (Status::Ok, 4..) => data.get_i32(),
+        (Status::Ok, &[count]) => i32::from(count.cast_signed()),
+        (Status::Ok, &[a, b, c, d, ..]) => i32::from_be_bytes([a, b, c, d]),
+        (Status::Ok, &[_, ..]) => -1,
         _ => return Response::Head { xid, kind: kind::PING, status },
     };
     Response::Ping { xid, connected }
 }
 
 fn decode_hello(xid: i32, status: Status, mut data: &[u8]) -> Response {
-    if status != Status::Ok || data.len() < 14 {
+    if status != Status::Ok || data.len() < HELLO_DATA_LEN {
         return Response::Head { xid, kind: kind::HELLO, status };
     }
     Response::Hello {
@@ -256,5 +258,63 @@ fn decode_hello(xid: i32, status: Status, mut data: &[u8]) -> Response {
         version: data.get_u16(),
         features: data.get_u32(),
         revision: data.get_u64(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(response: Response) -> Vec<u8> {
+        let mut out = BytesMut::new();
+        response.encode(&mut out);
+        out.to_vec()
+    }
+
+    #[test]
+    fn our_own_messages_have_this_layout() {
+        let acquired = Response::ConcurrentAcquire { xid: 1, status: Status::Ok, token_id: 258 };
+        assert_eq!(frame(acquired), [0, 14, 0, 0, 0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
+        let released = Response::ConcurrentRelease { xid: 1, status: Status::AlreadyRelease };
+        assert_eq!(frame(released), [0, 6, 0, 0, 0, 1, 4, 7]);
+        let hello = Response::Hello { xid: 1, version: 2, features: 3, revision: 4 };
+        assert_eq!(
+            frame(hello),
+            [0, 20, 0, 0, 0, 1, 16, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 4]
+        );
+    }
+
+    #[test]
+    fn what_another_server_leaves_out_is_read_as_nothing() {
+        let head = |kind, status| Response::Head { xid: 1, kind, status };
+        for (body, expected) in [
+            (&[0, 0, 0, 1, 0, 0][..], head(kind::PING, Status::Ok)),
+            (&[0, 0, 0, 1, 0, 3, 0, 0, 0, 9], head(kind::PING, Status::NoRuleExists)),
+            (&[0, 0, 0, 1, 0, 255, 0, 0, 0, 9], Response::PingRefused { xid: 1 }),
+            (
+                &[0, 0, 0, 1, 3, 252, 0, 0],
+                Response::ConcurrentAcquire { xid: 1, status: Status::BadRequest, token_id: 0 },
+            ),
+            (&[0, 0, 0, 1, 16, 252], head(kind::HELLO, Status::BadRequest)),
+            (&[0, 0, 0, 1, 16, 0, 0, 1], head(kind::HELLO, Status::Ok)),
+            (&[0, 0, 0, 1, 17, 0, 1, 2, 3], head(17, Status::Ok)),
+        ] {
+            assert_eq!(Response::decode(body), Ok(expected), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn a_later_hello_may_say_more() {
+        let hello = Response::Hello { xid: 1, version: 2, features: 3, revision: 4 };
+        let mut body = frame(hello).split_off(PREFIX_LEN);
+        body.extend([9; 20]);
+        assert_eq!(Response::decode(&body), Ok(hello));
+    }
+
+    #[test]
+    fn a_body_without_a_head_is_no_response() {
+        for len in 0..6 {
+            assert_eq!(Response::decode(&[0; 6][..len]), Err(DecodeError::Head { len }));
+        }
     }
 }

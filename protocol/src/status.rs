@@ -4,33 +4,35 @@
 ///
 /// Every byte is a status: what Sentinel has not assigned is [`Unknown`](Self::Unknown), which
 /// `From<i8>` gives for no assigned value.
+// The discriminants are the bytes on the wire, which makes both conversions a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(i8)]
 pub enum Status {
     /// The request made no sense: an id or a count below 1, no parameters, or bytes that are no
     /// request.
-    BadRequest,
+    BadRequest = -4,
     /// The namespace asks more often than its server lets it.
-    TooManyRequest,
+    TooManyRequest = -2,
     /// The server could not decide. In an answer to a ping: the namespace is refused.
-    Fail,
+    Fail = -1,
     /// The tokens are granted.
-    Ok,
+    Ok = 0,
     /// The tokens are refused.
-    Blocked,
+    Blocked = 1,
     /// The tokens are granted from a later bucket: go on after the wait of the answer.
-    ShouldWait,
+    ShouldWait = 2,
     /// The server has no rule of that id.
-    NoRuleExists,
+    NoRuleExists = 3,
     /// Assigned by Sentinel, sent by nobody.
-    NoRefRuleExists,
+    NoRefRuleExists = 4,
     /// Assigned by Sentinel, sent by nobody.
-    NotAvailable,
+    NotAvailable = 5,
     /// The concurrency token has been given back.
-    ReleaseOk,
+    ReleaseOk = 6,
     /// The concurrency token had been given back, or had ended, before.
-    AlreadyRelease,
+    AlreadyRelease = 7,
     /// A value that Sentinel has not assigned.
-    Unknown(i8),
+    Unknown(i8) = 8,
 }
 
 impl From<i8> for Status {
@@ -57,18 +59,30 @@ impl From<Status> for i8 {
     #[inline]
     fn from(status: Status) -> Self {
         match status {
-            Status::BadRequest => -4,
-            Status::TooManyRequest => -2,
-            Status::Fail => -1,
-            Status::Ok => 0,
-            Status::Blocked => 1,
-            Status::ShouldWait => 2,
-            Status::NoRuleExists => 3,
-            Status::NoRefRuleExists => 4,
-            Status::NotAvailable => 5,
-            Status::ReleaseOk => 6,
-            Status::AlreadyRelease => 7,
             Status::Unknown(code) => code,
+            assigned => assigned.discriminant(),
+        }
+    }
+}
+
+impl Status {
+    /// The byte of an assigned value. Apart from the unknown ones, so that the compiler sees the
+    /// copy that it is, and no jump by value stands in the way of each answer.
+    #[inline]
+    const fn discriminant(self) -> i8 {
+        match self {
+            Self::BadRequest => -4,
+            Self::TooManyRequest => -2,
+            Self::Fail => -1,
+            Self::Ok => 0,
+            Self::Blocked => 1,
+            Self::ShouldWait => 2,
+            Self::NoRuleExists => 3,
+            Self::NoRefRuleExists => 4,
+            Self::NotAvailable => 5,
+            Self::ReleaseOk => 6,
+            Self::AlreadyRelease => 7,
+            Self::Unknown(_) => 8,
         }
     }
 }

@@ -111,7 +111,7 @@ public final class Client {
         boolean wanted = switch (words.text(0)) {
             case "started" -> true;
             case "off" -> false;
-            default -> throw new IllegalArgumentException(words.text(0) + " is neither started nor off");
+            default -> throw new IllegalArgumentException("await what: started or off");
         };
         long start = System.nanoTime();
         long deadline = start + words.integer(1) * 1_000_000L;

@@ -13,8 +13,8 @@ final class Entries {
     /**
      * Enters and leaves {@code n} times.
      *
-     * <p>Calls what {@code SphU.entry} and {@code SphU.entryWithPriority} call, since those leave no
-     * choice of count and priority together. A SHOULD_WAIT answer is slept inside the entry.
+     * <p>Calls what {@code SphU.entry} and {@code SphU.entryWithPriority} call, since those leave
+     * no choice of count and priority together. A SHOULD_WAIT answer is slept inside the entry.
      */
     static JSONObject run(
             String resource, int n, int count, boolean prioritized, Object... args) {

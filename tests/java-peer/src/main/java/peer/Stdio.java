@@ -1,14 +1,12 @@
 package peer;
 
+import java.io.File;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
-import java.nio.file.Path;
-import java.util.Comparator;
-import java.util.stream.Stream;
 
 /**
  * Keeps standard output for answers: whatever Sentinel and Netty print goes to standard error or
@@ -31,20 +29,22 @@ final class Stdio {
             new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8);
         System.setOut(System.err);
         if (System.getProperty(LOG_DIR) == null) {
-            Path logs = Files.createTempDirectory("sentinel-peer-logs-");
-            System.setProperty(LOG_DIR, logs.toString());
-            Runtime.getRuntime().addShutdownHook(new Thread(() -> removeAll(logs)));
+            File logs = Files.createTempDirectory("sentinel-peer-logs-").toFile();
+            System.setProperty(LOG_DIR, logs.getPath());
+            Runtime.getRuntime().addShutdownHook(new Thread(() -> remove(logs)));
         }
         // The log of Sentinel's statistics logger itself, which otherwise goes below the home.
         System.setProperty("EAGLEEYE.LOG.PATH", System.getProperty(LOG_DIR));
         return answers;
     }
 
-    private static void removeAll(Path dir) {
-        try (Stream<Path> paths = Files.walk(dir)) {
-            paths.sorted(Comparator.reverseOrder()).forEach(path -> path.toFile().delete());
-        } catch (IOException | java.io.UncheckedIOException e) {
-            System.err.println("peer: logs left in " + dir + ": " + e);
+    /** Removes a directory without subdirectories, though loggers may add to it until the end. */
+    private static void remove(File dir) {
+        for (int tries = 0; tries < 10 && !dir.delete(); tries++) {
+            File[] files = dir.listFiles();
+            for (int i = 0; files != null && i < files.length; i++) {
+                files[i].delete();
+            }
         }
     }
 }
