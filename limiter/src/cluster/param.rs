@@ -73,7 +73,7 @@ impl ParamFlow {
 
     /// Takes `count` tokens of every value, or of none: one lock covers all values of the rule.
     ///
-    /// A value that stands twice in the request is charged twice and must have room for both.
+    /// A value that stands several times in the request is asked for all of them at once.
     /// `remaining` is that of the value with the least.
     ///
     /// # Errors
@@ -87,26 +87,41 @@ impl ParamFlow {
     ) -> Result<Decision, Undecided> {
         let count = u64::from(count);
         let used = &mut *lock(&self.counter.0);
-        let mut remaining = None;
-        for (taken, param) in params.clone().enumerate() {
-            let key = KeyRef::of(&param);
-            let own = self.own_count(key);
-            let limit = own.map_or(self.limit, |own| self.limit.with_count(own));
-            let ring = used.values.ring(key, self.window, now, self.values_max, own.is_some());
-            let room = limit.room(limit.threshold(&self.namespace), ring.sum(), count);
+        let (mut least, mut seen) = (f64::INFINITY, 0);
+        for param in params.clone() {
+            seen += 1;
+            let room = self.ask(&mut used.values, now, count, KeyRef::of(&param));
+            least = least.min(room);
             if room < 0.0 {
-                for param in params.take(taken) {
-                    used.values.again(KeyRef::of(&param)).undo(count);
-                }
-                used.totals.block_requests += 1;
-                return Ok(Decision::Block);
+                break;
             }
-            ring.add(self.window, count);
-            remaining = Some(remaining.map_or(room, |least: f64| least.min(room)));
         }
-        let remaining = remaining.ok_or(Undecided::BadRequest)?;
+        if seen == 0 {
+            return Err(Undecided::BadRequest);
+        }
+        let passes = least >= 0.0;
+        for param in params.take(seen) {
+            let counter = used.values.again(KeyRef::of(&param));
+            let asked = std::mem::take(&mut counter.asked);
+            if passes && asked > 0 {
+                counter.ring.add(self.window, asked);
+            }
+        }
+        if !passes {
+            used.totals.block_requests += 1;
+            return Ok(Decision::Block);
+        }
         used.totals.pass_requests += 1;
-        Ok(Decision::Pass { remaining: whole(remaining) })
+        Ok(Decision::Pass { remaining: whole(least) })
+    }
+
+    /// Notes that `count` more tokens of the value are asked for, and says what room they leave.
+    fn ask(&self, values: &mut Values, now: Tick, count: u64, key: KeyRef<'_>) -> f64 {
+        let own = self.own_count(key);
+        let limit = own.map_or(self.limit, |own| self.limit.with_count(own));
+        let counter = values.counter(key, self.window, now, self.values_max, own.is_some());
+        counter.asked += count;
+        limit.room(limit.threshold(&self.namespace), counter.ring.sum(), counter.asked)
     }
 
     fn own_count(&self, key: KeyRef<'_>) -> Option<f64> {

@@ -171,7 +171,8 @@ fn fits(rules: &[NamespaceRules], max: usize) -> Result<(), RuleErrors> {
     errors.extend(duplicates(rules, params));
     let count: usize = rules.iter().map(|set| set.flow.len() + set.param.len()).sum();
     if count > max {
-        errors.push(Finding::of_set("rules", &format!("{count} rules, of which {max} are allowed")));
+        errors
+            .push(Finding::of_set("rules", &format!("{count} rules, of which {max} are allowed")));
     }
     if errors.is_empty() { Ok(()) } else { Err(RuleErrors(errors)) }
 }
@@ -180,11 +181,11 @@ fn duplicates(
     rules: &[NamespaceRules],
     configs: impl Fn(&NamespaceRules) -> Vec<ClusterConfig>,
 ) -> Vec<Finding> {
-    let ids = rules.iter().flat_map(|set| {
-        configs(set).into_iter().map(|config| (config.flow_id, &*set.namespace))
-    });
+    let ids = rules
+        .iter()
+        .flat_map(|set| configs(set).into_iter().map(|config| (config.flow_id, &*set.namespace)));
     let name = |namespace: &&str| format!("namespace {namespace}");
-    duplicate_ids(ids, name, |namespace, remedy| Finding::of_set(namespace, remedy))
+    duplicate_ids(ids, name, Finding::of_set)
 }
 
 /// A digest that does not depend on the order of namespaces or rules.

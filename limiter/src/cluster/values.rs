@@ -24,14 +24,23 @@ pub(crate) struct Values {
     first: u32,
     last: u32,
     /// What values beyond the cap share.
-    overflow: Ring,
+    overflow: Counter,
     overflow_uses: u64,
+}
+
+/// What one value has used, and what the request that is being decided asks of it: a value may
+/// stand in it several times.
+#[derive(Debug, Default)]
+pub(crate) struct Counter {
+    pub(crate) ring: Ring,
+    /// Zero between two decisions.
+    pub(crate) asked: u64,
 }
 
 #[derive(Debug)]
 struct Slot {
     key: Key,
-    ring: Ring,
+    counter: Counter,
     before: u32,
     after: u32,
 }
@@ -44,7 +53,7 @@ impl Default for Values {
             slots: Vec::new(),
             first: NONE,
             last: NONE,
-            overflow: Ring::default(),
+            overflow: Counter::default(),
             overflow_uses: 0,
         }
     }
@@ -53,19 +62,17 @@ impl Default for Values {
 impl Values {
     /// The counter of `key` at `now`, made if need be. At `cap` slots an idle one is taken over;
     /// when none is idle, the shared overflow counter answers, unless the key is `pinned`.
-    pub(crate) fn ring(
+    pub(crate) fn counter(
         &mut self,
         key: KeyRef<'_>,
         shape: WindowShape,
         now: Tick,
         cap: usize,
         pinned: bool,
-    ) -> &mut Ring {
+    ) -> &mut Counter {
         let hash = self.hasher.hash_one(key);
-        let slots = &self.slots;
-        let found = self.index.find(hash, |&i| slots.get(i as usize).is_some_and(|s| key.is(&s.key)));
-        let at = match found {
-            Some(&at) => Some(at),
+        let at = match self.find(key, hash) {
+            Some(at) => Some(at),
             None => self.insert(key, hash, shape, now, if pinned { usize::MAX } else { cap }),
         };
         if let Some(at) = at {
@@ -73,24 +80,27 @@ impl Values {
         } else {
             self.overflow_uses += 1;
         }
-        let ring = match at.and_then(|at| self.slots.get_mut(at as usize)) {
-            Some(slot) => &mut slot.ring,
+        let counter = match at.and_then(|at| self.slots.get_mut(at as usize)) {
+            Some(slot) => &mut slot.counter,
             None => &mut self.overflow,
         };
-        ring.advance(shape, now);
-        ring
+        counter.ring.advance(shape, now);
+        counter
     }
 
-    /// The counter that the last call of [`ring`](Self::ring) for `key` gave, in the same
+    /// The counter that the last call of [`counter`](Self::counter) for `key` gave, in the same
     /// critical section.
-    pub(crate) fn again(&mut self, key: KeyRef<'_>) -> &mut Ring {
+    pub(crate) fn again(&mut self, key: KeyRef<'_>) -> &mut Counter {
         let hash = self.hasher.hash_one(key);
-        let slots = &self.slots;
-        let found = self.index.find(hash, |&i| slots.get(i as usize).is_some_and(|s| key.is(&s.key)));
-        match found.copied().and_then(|at| self.slots.get_mut(at as usize)) {
-            Some(slot) => &mut slot.ring,
+        match self.find(key, hash).and_then(|at| self.slots.get_mut(at as usize)) {
+            Some(slot) => &mut slot.counter,
             None => &mut self.overflow,
         }
+    }
+
+    fn find(&self, key: KeyRef<'_>, hash: u64) -> Option<u32> {
+        let is_key = |&at: &u32| self.slots.get(at as usize).is_some_and(|s| key.is(&s.key));
+        self.index.find(hash, is_key).copied()
     }
 
     /// Values with a counter of their own, idle ones that nobody has replaced yet included.
@@ -115,14 +125,14 @@ impl Values {
             Some(at) => {
                 let slot = self.slots.get_mut(at as usize)?;
                 slot.key = key.to_key();
-                slot.ring.clear();
+                slot.counter.ring.clear();
                 at
             }
             None if self.slots.len() < cap.min(NONE as usize) => {
                 let at = u32::try_from(self.slots.len()).ok()?;
                 self.slots.push(Slot {
                     key: key.to_key(),
-                    ring: Ring::default(),
+                    counter: Counter::default(),
                     before: NONE,
                     after: NONE,
                 });
@@ -142,7 +152,7 @@ impl Values {
     fn take_idle(&mut self, shape: WindowShape, now: Tick) -> Option<u32> {
         let at = self.first;
         let slot = self.slots.get(at as usize)?;
-        if !slot.ring.is_idle(shape, now) {
+        if !slot.counter.ring.is_idle(shape, now) {
             return None;
         }
         let hash = self.hasher.hash_one(slot.key.as_ref());
@@ -189,7 +199,8 @@ mod tests {
     const SHAPE: WindowShape = WindowShape::SECOND;
 
     fn take(values: &mut Values, key: u64, ms: u64, cap: usize, pinned: bool) -> u64 {
-        let ring = values.ring(KeyRef::Bits(1, key), SHAPE, Tick::from_ms(ms), cap, pinned);
+        let key = KeyRef::Bits(1, key);
+        let ring = &mut values.counter(key, SHAPE, Tick::from_ms(ms), cap, pinned).ring;
         ring.add(SHAPE, 1);
         ring.sum()
     }

@@ -105,7 +105,8 @@ pub(super) fn param_rule(object: Map<String, Value>, report: &mut Report<'_>) ->
 fn resource(f: &mut Fields, report: &mut Report<'_>) -> Box<str> {
     let resource = f.text(report, "resource").unwrap_or_default();
     if resource.trim().is_empty() {
-        report.error("resource", &resource, "required: the name of what is protected");
+        let value = if resource.is_empty() { String::new() } else { format!("{resource:?}") };
+        report.error("resource", &value, "required: the name of what is protected");
     }
     resource
 }
@@ -125,7 +126,11 @@ fn u32_field(f: &mut Fields, report: &mut Report<'_>, name: &str, default: i64) 
 
 fn regex_allows(report: &mut Report<'_>, regex: bool, cluster: bool, behavior: ControlBehavior) {
     if regex && cluster {
-        report.error("regex", "true", "a cluster rule cannot be a pattern; use one rule a resource");
+        report.error(
+            "regex",
+            "true",
+            "a cluster rule cannot be a pattern; use one rule a resource",
+        );
     }
     if regex && behavior != ControlBehavior::Reject {
         report.error("regex", "true", "a pattern needs controlBehavior 0");
@@ -221,10 +226,14 @@ fn scope(c: &mut Fields, report: &mut Report<'_>) -> Scope {
 }
 
 fn window(c: &mut Fields, report: &mut Report<'_>) -> WindowShape {
+    let before = report.errors.len();
     let buckets = c.int(report, "sampleCount", 10, (1, i64::from(BUCKETS_MAX)));
     let interval_max = i64::try_from(INTERVAL_MS_MAX).unwrap_or(i64::MAX);
     let interval = c.int(report, "windowIntervalMs", 1_000, (1, interval_max));
     let shape = WindowShape::new(interval.unsigned_abs(), u32::try_from(buckets).unwrap_or(1));
+    if report.errors.len() > before {
+        return WindowShape::SECOND;
+    }
     shape.unwrap_or_else(|| {
         let remedy = format!("must be a multiple of sampleCount ({buckets})");
         report.error("clusterConfig.windowIntervalMs", &interval.to_string(), &remedy);

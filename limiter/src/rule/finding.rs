@@ -13,7 +13,7 @@ pub struct Finding {
     pub index: Option<usize>,
     /// Path of the field, such as `clusterConfig.flowId`; empty when no field is to blame.
     pub field: Box<str>,
-    /// The value as it was written, cut to 60 characters.
+    /// The value as it was written, cut to 60 characters; empty when it is absent.
     pub value: Box<str>,
     /// What is wrong with it and what would do.
     pub remedy: Box<str>,
@@ -44,7 +44,11 @@ impl fmt::Display for Finding {
             write!(f, "rule {index}: ")?;
         }
         if !self.field.is_empty() {
-            write!(f, "{} = {}: ", self.field, self.value)?;
+            f.write_str(&self.field)?;
+            if !self.value.is_empty() {
+                write!(f, " = {}", self.value)?;
+            }
+            f.write_str(": ")?;
         }
         f.write_str(&self.remedy)
     }

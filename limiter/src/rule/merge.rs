@@ -37,9 +37,10 @@ fn duplicates<'t>(
     ids: impl Fn(&'t Parsed) -> Vec<(Option<i64>, &'t u32)>,
 ) -> Vec<Finding> {
     let all = texts.iter().flat_map(|text| {
-        ids(text).into_iter().enumerate().filter_map(move |(index, (id, line))| {
-            Some((id?, (&*text.source, index, *line)))
-        })
+        ids(text)
+            .into_iter()
+            .enumerate()
+            .filter_map(move |(index, (id, line))| Some((id?, (&*text.source, index, *line))))
     });
     duplicate_ids(
         all,

@@ -92,14 +92,6 @@ impl Ring {
         }
     }
 
-    /// Gives back `count` tokens that [`add`](Self::add) took in the same critical section.
-    pub(crate) fn undo(&mut self, count: u64) {
-        if let Some(head) = self.counts.get_mut(self.slot as usize) {
-            *head -= count;
-            self.sum -= count;
-        }
-    }
-
     /// Books `count` tokens for the next bucket.
     pub(crate) fn book(&mut self, shape: WindowShape, count: u64) {
         self.add(shape, 0);

@@ -1,0 +1,168 @@
+//! Two threads, few tokens, every interleaving: never more than a rule allows, and nothing lost.
+//!
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p limiter --release --test loom` and a target
+//! folder of its own.
+#![cfg(loom)]
+#![expect(clippy::unwrap_used, reason = "what the helpers read is what the tests wrote")]
+
+use std::time::Duration;
+
+use limiter::{
+    ClusterEngine, Decision, Param, Settings, Tick,
+    rule::{Contents, NamespaceRules, merge, parse},
+};
+use loom::{sync::Arc, thread};
+
+fn rules(count: u32) -> Vec<NamespaceRules> {
+    let config = r#""clusterMode":true,"clusterConfig":{"flowId":1,"thresholdType":1,
+                    "windowIntervalMs":1000,"sampleCount":2}"#;
+    let text = format!(
+        r#"[{{"resource":"f","count":{count},{config}}},
+            {{"resource":"p","paramIdx":0,"count":{count},{config}}}]"#
+    );
+    merge(vec![parse(&text, "model", "ns", Contents::Mixed, true).unwrap()]).unwrap()
+}
+
+fn engine(count: u32, max_allowed_qps: Option<f64>) -> Arc<ClusterEngine> {
+    let engine = ClusterEngine::new(Settings { max_allowed_qps, ..Settings::default() });
+    engine.replace(rules(count)).unwrap();
+    Arc::new(engine)
+}
+
+fn take(engine: &ClusterEngine, ms: u64, prioritized: bool) -> Option<Decision> {
+    engine.reader().load().acquire_flow(Tick::from_ms(ms), 1, 1, prioritized).ok()
+}
+
+fn passes(decisions: &[Option<Decision>]) -> usize {
+    decisions.iter().filter(|d| matches!(d, Some(Decision::Pass { .. }))).count()
+}
+
+/// Runs `a` and `b` side by side on the engine and gives what both decided.
+fn race(
+    engine: &Arc<ClusterEngine>,
+    a: fn(&ClusterEngine) -> Option<Decision>,
+    b: fn(&ClusterEngine) -> Option<Decision>,
+) -> [Option<Decision>; 2] {
+    let other = {
+        let engine = engine.clone();
+        thread::spawn(move || a(&engine))
+    };
+    let mine = b(engine);
+    [other.join().unwrap(), mine]
+}
+
+#[test]
+fn two_threads_and_one_token_make_one_pass() {
+    loom::model(|| {
+        let engine = engine(1, None);
+        let decisions = race(&engine, |e| take(e, 1_000, false), |e| take(e, 1_000, false));
+        assert_eq!(passes(&decisions), 1);
+    });
+}
+
+#[test]
+fn a_bucket_that_turns_over_while_it_is_counted_forgets_nothing() {
+    loom::model(|| {
+        let engine = engine(2, None);
+        assert_eq!(passes(&[take(&engine, 1_000, false)]), 1);
+        // One thread still reads the old bucket, the other is in the next; the window holds both.
+        let decisions = race(&engine, |e| take(e, 1_400, false), |e| take(e, 1_500, false));
+        assert_eq!(passes(&decisions), 1);
+        assert_eq!(take(&engine, 1_500, false), Some(Decision::Block));
+    });
+}
+
+#[test]
+fn two_threads_and_one_bookable_token_make_one_booking() {
+    loom::model(|| {
+        let engine = engine(1, None);
+        assert_eq!(passes(&[take(&engine, 1_000, false)]), 1);
+        let decisions = race(&engine, |e| take(e, 1_900, true), |e| take(e, 1_900, true));
+        let waits = decisions.iter().filter(|d| matches!(d, Some(Decision::Wait { .. }))).count();
+        assert_eq!(waits, 1);
+        assert_eq!(take(&engine, 2_000, false), Some(Decision::Block), "the booking is charged");
+    });
+}
+
+#[test]
+fn a_booking_and_a_plain_request_never_overfill_the_window_they_share() {
+    loom::model(|| {
+        let engine = engine(2, None);
+        // One token leaves with the bucket of 1 000, one stays.
+        assert_eq!(passes(&[take(&engine, 1_000, false), take(&engine, 1_500, false)]), 2);
+        let decisions = race(&engine, |e| take(e, 1_900, true), |e| take(e, 2_000, false));
+        // Booked first, the token is in the window of 2 000 and fills it; taken first, the plain
+        // one pushes the booking to 2 500, where there is room again.
+        let booked_first = Decision::Wait { wait: Duration::from_millis(100) };
+        let booked_later = Decision::Wait { wait: Duration::from_millis(600) };
+        assert!(
+            decisions == [Some(booked_first), Some(Decision::Block)]
+                || decisions == [Some(booked_later), Some(Decision::Pass { remaining: 0 })],
+            "{decisions:?}"
+        );
+    });
+}
+
+#[test]
+fn rules_replaced_while_a_token_is_taken_keep_what_was_used() {
+    loom::model(|| {
+        let engine = engine(1, None);
+        let decisions = race(
+            &engine,
+            |e| take(e, 1_000, false),
+            |e| {
+                e.replace(rules(1)).unwrap();
+                take(e, 1_000, false)
+            },
+        );
+        assert_eq!(passes(&decisions), 1);
+    });
+}
+
+#[test]
+fn two_replacements_at_once_both_come_into_force_one_after_the_other() {
+    loom::model(|| {
+        let engine = engine(1, None);
+        race(
+            &engine,
+            |e| e.replace(rules(2)).map(|_| None).unwrap(),
+            |e| e.replace(rules(3)).map(|_| None).unwrap(),
+        );
+        assert_eq!(engine.rules().applied().revision, 3);
+    });
+}
+
+#[test]
+fn the_namespace_guard_admits_one_of_two() {
+    loom::model(|| {
+        let engine = engine(5, Some(1.0));
+        let decisions = race(&engine, |e| take(e, 1_000, false), |e| take(e, 1_000, false));
+        assert_eq!(passes(&decisions), 1);
+    });
+}
+
+#[test]
+fn a_hot_value_with_one_token_passes_once() {
+    fn ask(engine: &ClusterEngine) -> Option<Decision> {
+        let params = [Param::Long(1), Param::Long(2)].into_iter();
+        engine.reader().load().acquire_param(Tick::from_ms(1_000), 1, 1, params).ok()
+    }
+    loom::model(|| {
+        let engine = engine(1, None);
+        assert_eq!(passes(&race(&engine, ask, ask)), 1);
+    });
+}
+
+#[test]
+fn members_that_come_and_go_are_counted_exactly() {
+    loom::model(|| {
+        let engine = engine(1, None);
+        let stays = engine.join("ns").unwrap();
+        let come_and_go = |e: &ClusterEngine| {
+            drop(e.join("ns").unwrap());
+            None
+        };
+        race(&engine, come_and_go, come_and_go);
+        assert_eq!(stays.namespace().connected(), 1);
+    });
+}
