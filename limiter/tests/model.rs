@@ -6,7 +6,6 @@
     clippy::cast_sign_loss,
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
-    clippy::indexing_slicing,
     reason = "small generated numbers"
 )]
 

@@ -36,9 +36,10 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
         1 => any::<u16>(),
     ];
     // Mostly a known type in the fifth byte, and small numbers elsewhere.
-    let body = (prop::collection::vec(prop_oneof![4 => 0_u8..=8, 1 => any::<u8>()], 80), 0_u8..=17);
-    let frame = (len, body).prop_map(|(len, (mut body, kind))| {
-        body[4] = kind;
+    let byte = || prop_oneof![4 => 0_u8..=8, 1 => any::<u8>()];
+    let body = (any::<[u8; 4]>(), 0_u8..=17, prop::collection::vec(byte(), 75));
+    let frame = (len, body).prop_map(|(len, (xid, kind, data))| {
+        let mut body = [&xid[..], &[kind], &data].concat();
         body.resize(usize::from(len), 0);
         [&len.to_be_bytes(), &body[..]].concat()
     });
