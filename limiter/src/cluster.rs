@@ -11,12 +11,14 @@ mod namespace;
 mod param;
 mod rule_set;
 mod settings;
+mod totals;
 mod values;
 
 pub use engine::{ClusterEngine, RuleReader};
-pub use flow::{Flow, FlowTotals};
+pub use flow::Flow;
 pub use key::Param;
 pub use namespace::{Membership, Namespace, NamespacesFull};
 pub use param::{ParamFlow, ParamTotals};
 pub use rule_set::{Applied, RuleSet};
 pub use settings::Settings;
+pub use totals::{FlowTotals, SecondTotals};

@@ -1,8 +1,9 @@
 //! A flow rule decides: `ClusterFlowChecker.acquireClusterToken`, exact.
 
 use super::{
-    Namespace, Settings,
+    FlowTotals, Namespace, SecondTotals, Settings,
     limit::{Limit, whole},
+    totals::Totals,
 };
 use crate::{
     Decision, Tick, WindowShape,
@@ -29,24 +30,7 @@ pub(crate) struct FlowCounter(Mutex<Used>);
 #[derive(Debug, Default)]
 struct Used {
     ring: Ring,
-    totals: FlowTotals,
-}
-
-/// What a flow decided since its counter was made; each only rises.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FlowTotals {
-    /// Requests that passed at once.
-    pub pass_requests: u64,
-    /// Tokens of those requests.
-    pub pass_tokens: u64,
-    /// Requests that were told to wait.
-    pub wait_requests: u64,
-    /// Tokens of those requests.
-    pub wait_tokens: u64,
-    /// Requests that were refused.
-    pub block_requests: u64,
-    /// Tokens of those requests.
-    pub block_tokens: u64,
+    totals: Totals,
 }
 
 impl Flow {
@@ -79,21 +63,22 @@ impl Flow {
         let threshold = self.limit.threshold(&self.namespace);
         let used = &mut *lock(&self.counter.0);
         used.ring.advance(self.window, now);
+        used.totals.advance(now);
         let room = self.room(&used.ring, threshold, count);
         if room >= 0.0 {
             used.ring.add(self.window, count);
-            used.totals.pass_requests += 1;
-            used.totals.pass_tokens += count;
+            used.totals.all.pass_requests += 1;
+            used.totals.all.pass_tokens += count;
             return Decision::Pass { remaining: whole(room) };
         }
         if prioritized && self.may_book(&used.ring, threshold, count) {
             used.ring.book(self.window, count);
-            used.totals.wait_requests += 1;
-            used.totals.wait_tokens += count;
+            used.totals.all.wait_requests += 1;
+            used.totals.all.wait_tokens += count;
             return Decision::Wait { wait: used.ring.until_next(now) };
         }
-        used.totals.block_requests += 1;
-        used.totals.block_tokens += count;
+        used.totals.all.block_requests += 1;
+        used.totals.all.block_tokens += count;
         Decision::Block
     }
 
@@ -129,7 +114,13 @@ impl Flow {
     /// What the flow decided since its counter was made.
     #[must_use]
     pub fn totals(&self) -> FlowTotals {
-        lock(&self.counter.0).totals
+        lock(&self.counter.0).totals.all
+    }
+
+    /// What the flow decided in the last whole second before `now`.
+    #[must_use]
+    pub fn last_second(&self, now: Tick) -> SecondTotals {
+        lock(&self.counter.0).totals.last_second(now)
     }
 
     /// Tokens in the window at `now`, and tokens booked for the bucket after it.
