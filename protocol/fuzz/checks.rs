@@ -8,14 +8,14 @@ use protocol::{
 };
 
 /// Runs an input as the stream of a client.
-pub(crate) fn requests(input: &[u8]) {
+pub fn requests(input: &[u8]) {
     for body in bodies(input, Deframer::requests, 5) {
         request(body);
     }
 }
 
 /// Runs an input as the stream of a server.
-pub(crate) fn responses(input: &[u8]) {
+pub fn responses(input: &[u8]) {
     for body in bodies(input, Deframer::responses, 6) {
         response(body);
     }

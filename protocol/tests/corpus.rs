@@ -1,7 +1,7 @@
 //! The fuzzer's corpus, and random bytes, through the checks that the fuzzer makes.
 
 #[path = "../fuzz/checks.rs"]
-mod checks;
+pub mod checks;
 
 use std::fs;
 

@@ -32,7 +32,7 @@ pub enum Close {
 }
 
 impl Close {
-    /// Every value of the metric label `reason`; [`reason`](Self::reason) gives one of them.
+    /// Every value of the metric label `reason`; [`place`](Self::place) gives its position.
     pub(crate) const REASONS: [&'static str; 8] = [
         "peer",
         "lost",
@@ -45,7 +45,7 @@ impl Close {
     ];
 
     /// Position of the reason in [`REASONS`](Self::REASONS).
-    pub(crate) fn index(self) -> usize {
+    pub(crate) fn place(self) -> usize {
         match self {
             Self::PeerClosed => 0,
             Self::Lost(_) => 1,

@@ -1,7 +1,4 @@
 //! What a peer sends as requests, whatever it is.
 #![no_main]
 
-#[path = "../checks.rs"]
-mod checks;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| checks::requests(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| protocol_fuzz::requests(data));

@@ -1,0 +1,284 @@
+//! What a client enforces by itself while no server decides: one rule, counted in one process.
+//!
+//! | limit            | count                               | window                          |
+//! |------------------|-------------------------------------|---------------------------------|
+//! | own              | `localCount`                        | one second                      |
+//! | own, without it  | the rule's count                    | as below, without clients       |
+//! | share, global    | the rule's count through clients    | `thresholdUnit: window`: the    |
+//! | share, a client  | the rule's count                    | rule's, otherwise one second    |
+//!
+//! The windows and the comparison are those of [`Flow`] and [`ParamFlow`], since it is they that
+//! decide. A grade 0 rule is counted as calls per second, as a server does for such a request.
+
+use super::{
+    Flow, Namespace, Param, ParamFlow, Settings, flow::FlowCounter, namespace::Namespaces,
+    param::ParamCounter,
+};
+use crate::{
+    Decision, INTERVAL_MS_MAX, Tick, WindowShape,
+    rule::{ClusterConfig, FlowRule, ParamItem, ParamRule, Scope, ThresholdUnit},
+    sync::Arc,
+};
+
+/// A count that no window reaches: 2^53, up to which counts are exact.
+const NO_LIMIT: f64 = 9_007_199_254_740_992.0;
+
+/// How much of a rule one client may use by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalLimit {
+    /// `localCount` per second, or the whole rule where there is none
+    /// ([`FallbackPolicy::Local`](crate::rule::FallbackPolicy::Local)).
+    Own,
+    /// An equal part of what the server would grant to all clients together
+    /// ([`FallbackPolicy::Share`](crate::rule::FallbackPolicy::Share)).
+    Share {
+        /// Clients that share the rule; 0 counts as 1.
+        clients: u32,
+    },
+}
+
+/// A flow rule as one client enforces it.
+#[derive(Debug)]
+pub struct LocalFlow {
+    limited: Flow,
+    /// The same counter under a rule that admits everything.
+    granted: Flow,
+}
+
+impl LocalFlow {
+    /// The rule under `limit`; `None` for a rule without cluster configuration. What `before` has
+    /// counted is kept if its window has the same shape.
+    #[must_use]
+    pub fn new(rule: &FlowRule, limit: LocalLimit, before: Option<&Self>) -> Option<Self> {
+        let (config, count) = alone(rule.cluster.as_ref()?, rule.count, limit);
+        let counter = before.and_then(|before| before.limited.counter_for(config.window));
+        let counter = counter.unwrap_or_default();
+        let settings = settings();
+        let namespace = namespace()?;
+        let flow = |count: f64, counter: Arc<FlowCounter>| {
+            let rule = FlowRule { count, cluster: Some(config), ..rule.clone() };
+            Flow::new(rule, &config, &settings, Arc::clone(&namespace), counter)
+        };
+        Some(Self { limited: flow(count, Arc::clone(&counter)), granted: flow(NO_LIMIT, counter) })
+    }
+
+    /// Takes `count` tokens if they fit.
+    #[must_use]
+    pub fn acquire(&self, now: Tick, count: u32) -> bool {
+        matches!(self.limited.acquire(now, count, false), Decision::Pass { .. })
+    }
+
+    /// Counts tokens that a server granted, so that they are not granted here a second time.
+    pub fn granted(&self, now: Tick, count: u32) {
+        self.granted.acquire(now, count, false);
+    }
+}
+
+/// A hot-parameter rule as one client enforces it.
+#[derive(Debug)]
+pub struct LocalParam {
+    limited: ParamFlow,
+    /// The same counters under a rule that admits everything.
+    granted: ParamFlow,
+}
+
+impl LocalParam {
+    /// As [`LocalFlow::new`]. Items with a count of their own share it like the rule's count, and
+    /// keep it beside a `localCount`. Without one the window is `durationInSec`, as in Sentinel's
+    /// local check.
+    #[must_use]
+    pub fn new(rule: &ParamRule, limit: LocalLimit, before: Option<&Self>) -> Option<Self> {
+        let cluster = rule.cluster.as_ref()?;
+        let (mut config, count) = alone(cluster, rule.count, limit);
+        if limit == LocalLimit::Own
+            && cluster.local_count.is_none()
+            && cluster.unit == ThresholdUnit::Sentinel
+        {
+            let ms = rule.duration_sec.saturating_mul(1_000).min(INTERVAL_MS_MAX);
+            config.window = WindowShape::new(ms, 10).unwrap_or(WindowShape::SECOND);
+        }
+        let counter = before.and_then(|before| before.limited.counter_for(config.window));
+        let counter = counter.unwrap_or_default();
+        let settings = settings();
+        let namespace = namespace()?;
+        let item_count = |own: f64| match limit {
+            LocalLimit::Own => own,
+            LocalLimit::Share { .. } => alone(cluster, own, limit).1,
+        };
+        let flow = |count: f64, item_count: &dyn Fn(f64) -> f64, counter: Arc<ParamCounter>| {
+            let items = rule
+                .items
+                .iter()
+                .map(|item| ParamItem { value: item.value.clone(), count: item_count(item.count) });
+            let items = items.collect();
+            let rule = ParamRule { count, items, cluster: Some(config), ..rule.clone() };
+            ParamFlow::new(rule, &config, &settings, Arc::clone(&namespace), counter)
+        };
+        Some(Self {
+            limited: flow(count, &item_count, Arc::clone(&counter)),
+            granted: flow(NO_LIMIT, &|_| NO_LIMIT, counter),
+        })
+    }
+
+    /// Takes `count` tokens of each value if all fit. No value at all does not fit.
+    #[must_use]
+    pub fn acquire<'a>(
+        &self,
+        now: Tick,
+        count: u32,
+        params: impl Iterator<Item = Param<'a>> + Clone,
+    ) -> bool {
+        matches!(self.limited.acquire(now, count, params), Ok(Decision::Pass { .. }))
+    }
+
+    /// As [`LocalFlow::granted`], for each value.
+    pub fn granted<'a>(
+        &self,
+        now: Tick,
+        count: u32,
+        params: impl Iterator<Item = Param<'a>> + Clone,
+    ) {
+        // A request without values counts nothing.
+        let _no_value = self.granted.acquire(now, count, params);
+    }
+}
+
+/// The configuration and the count under which a rule is checked by one client.
+fn alone(config: &ClusterConfig, count: f64, limit: LocalLimit) -> (ClusterConfig, f64) {
+    let second = (WindowShape::SECOND, ThresholdUnit::Window);
+    let of_rule = match config.unit {
+        ThresholdUnit::Sentinel => second,
+        ThresholdUnit::Window => (config.window, ThresholdUnit::Window),
+    };
+    let ((window, unit), count) = match (limit, config.local_count, config.scope) {
+        (LocalLimit::Own, Some(local), _) => (second, local),
+        (LocalLimit::Own, None, _) | (LocalLimit::Share { .. }, _, Scope::PerClient) => {
+            (of_rule, count)
+        }
+        (LocalLimit::Share { clients }, _, Scope::Global) => {
+            (of_rule, count / f64::from(clients.max(1)))
+        }
+    };
+    (ClusterConfig { scope: Scope::Global, window, unit, ..*config }, count)
+}
+
+fn settings() -> Settings {
+    Settings { max_allowed_qps: None, ..Settings::default() }
+}
+
+/// A namespace that nobody joins: what is checked here counts no connections.
+fn namespace() -> Option<Arc<Namespace>> {
+    Namespaces::new(settings()).get("").ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::{Contents, parse};
+
+    const START: u64 = 1_700_000_000_000;
+
+    fn flow_rule(count: f64, cluster: &str) -> FlowRule {
+        let text = format!(
+            r#"[{{"resource": "r", "count": {count}, "clusterMode": true,
+                 "clusterConfig": {{"flowId": 1, {cluster}}}}}]"#
+        );
+        parse(&text, "test", "ns", Contents::Flow, true).unwrap().rules.flow.remove(0)
+    }
+
+    fn param_rule(rest: &str, cluster: &str) -> ParamRule {
+        let text = format!(
+            r#"[{{"resource": "r", "paramIdx": 0, "clusterMode": true, {rest},
+                 "clusterConfig": {{"flowId": 1, {cluster}}}}}]"#
+        );
+        parse(&text, "test", "ns", Contents::Param, true).unwrap().rules.param.remove(0)
+    }
+
+    fn passes(flow: &LocalFlow, ms: u64, calls: u32) -> usize {
+        let now = Tick::from_ms(START + ms);
+        (0..calls).filter(|_| flow.acquire(now, 1)).count()
+    }
+
+    const SHARE_OF_4: LocalLimit = LocalLimit::Share { clients: 4 };
+
+    #[test]
+    fn the_local_count_is_per_second_and_the_rule_stands_in_for_it() {
+        let local = |count, cluster| {
+            LocalFlow::new(&flow_rule(count, cluster), LocalLimit::Own, None).unwrap()
+        };
+        let flow = local(100.0, r#""thresholdType": 1, "localCount": 10"#);
+        assert_eq!((passes(&flow, 0, 40), passes(&flow, 1_000, 40)), (10, 10));
+        assert_eq!(passes(&local(15.0, r#""thresholdType": 0"#), 0, 40), 15, "per client");
+        let sentinel = local(5.0, r#""thresholdType": 1, "windowIntervalMs": 4000"#);
+        assert_eq!((passes(&sentinel, 0, 40), passes(&sentinel, 1_000, 40)), (5, 5));
+        let window = r#""thresholdType": 1, "windowIntervalMs": 4000, "thresholdUnit": "window""#;
+        let window = local(5.0, window);
+        assert_eq!((passes(&window, 0, 40), passes(&window, 3_999, 40)), (5, 0));
+    }
+
+    #[test]
+    fn a_share_is_the_global_count_through_the_clients() {
+        let global = flow_rule(100.0, r#""thresholdType": 1, "localCount": 3"#);
+        let share = |clients| LocalFlow::new(&global, LocalLimit::Share { clients }, None).unwrap();
+        assert_eq!(passes(&share(4), 0, 40), 25);
+        assert_eq!(passes(&share(3), 0, 40), 33, "three such shares stay below the count");
+        assert_eq!(passes(&share(0), 0, 140), 100, "as one client");
+        let per_client = flow_rule(7.0, r#""thresholdType": 0"#);
+        assert_eq!(passes(&LocalFlow::new(&per_client, SHARE_OF_4, None).unwrap(), 0, 40), 7);
+    }
+
+    #[test]
+    fn what_the_server_granted_is_in_the_window_even_beyond_the_share() {
+        let rule = flow_rule(100.0, r#""thresholdType": 1"#);
+        let flow = LocalFlow::new(&rule, SHARE_OF_4, None).unwrap();
+        flow.granted(Tick::from_ms(START), 30);
+        flow.granted(Tick::from_ms(START + 500), 20);
+        assert_eq!(passes(&flow, 900, 40), 0, "50 in the window, 25 allowed");
+        assert_eq!(passes(&flow, 1_000, 40), 5, "30 have left it");
+    }
+
+    #[test]
+    fn another_share_keeps_what_was_counted() {
+        let rule = flow_rule(100.0, r#""thresholdType": 1"#);
+        let of_4 = LocalFlow::new(&rule, SHARE_OF_4, None).unwrap();
+        assert_eq!(passes(&of_4, 0, 20), 20);
+        let of_2 = LocalFlow::new(&rule, LocalLimit::Share { clients: 2 }, Some(&of_4)).unwrap();
+        assert_eq!(passes(&of_2, 500, 100), 30, "50 less the 20 that were used");
+    }
+
+    #[test]
+    fn a_rule_without_cluster_configuration_has_no_stand_in() {
+        let rule = FlowRule { cluster: None, ..flow_rule(1.0, r#""thresholdType": 1"#) };
+        assert!(LocalFlow::new(&rule, LocalLimit::Own, None).is_none());
+    }
+
+    fn param_passes(flow: &LocalParam, ms: u64, value: i32) -> usize {
+        let now = Tick::from_ms(START + ms);
+        let value = [Param::Int(value)];
+        (0..100).filter(|_| flow.acquire(now, 1, value.iter().cloned())).count()
+    }
+
+    #[test]
+    fn each_value_has_a_share_of_its_own_count() {
+        let items = r#""count": 20, "paramFlowItemList":
+            [{"object": "7", "count": 40, "classType": "int"}]"#;
+        let rule = param_rule(items, r#""thresholdType": 1"#);
+        let flow = LocalParam::new(&rule, SHARE_OF_4, None).unwrap();
+        assert_eq!((param_passes(&flow, 0, 1), param_passes(&flow, 0, 7)), (5, 10));
+        flow.granted(Tick::from_ms(START + 1_000), 8, [Param::Int(7)].iter().cloned());
+        assert_eq!((param_passes(&flow, 1_000, 1), param_passes(&flow, 1_000, 7)), (5, 2));
+        assert!(!flow.acquire(Tick::from_ms(START), 1, std::iter::empty()));
+    }
+
+    #[test]
+    fn a_param_rule_by_itself_is_per_duration_unless_it_has_a_local_count() {
+        let own = |cluster| {
+            let rule = param_rule(r#""count": 6, "durationInSec": 3"#, cluster);
+            LocalParam::new(&rule, LocalLimit::Own, None).unwrap()
+        };
+        let flow = own(r#""thresholdType": 1"#);
+        assert_eq!((param_passes(&flow, 0, 1), param_passes(&flow, 2_000, 1)), (6, 0));
+        let flow = own(r#""thresholdType": 1, "localCount": 2"#);
+        assert_eq!((param_passes(&flow, 0, 1), param_passes(&flow, 2_000, 1)), (2, 2));
+    }
+}

@@ -1,0 +1,115 @@
+//! Which files hold rules, and whose.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use limiter::rule::Contents;
+
+/// What every name of a rule file in a directory ends with.
+const ENDING: &str = "-rules.json";
+
+/// One file to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RuleFile {
+    pub(super) path: PathBuf,
+    pub(super) namespace: Box<str>,
+    pub(super) contents: Contents,
+}
+
+/// The files of a source, each list in the order of its names.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    pub(super) files: Vec<RuleFile>,
+    /// Files whose names end as rule files' do, and yet say neither namespace nor kind.
+    pub(super) unknown: Vec<PathBuf>,
+}
+
+impl RuleFile {
+    /// A file whose path the operator gave: its name need not have the form.
+    pub(super) fn new(path: PathBuf) -> Self {
+        let form = path.file_name().and_then(|name| name.to_str()).and_then(form);
+        let (namespace, contents) = form.unwrap_or(("default", Contents::Mixed));
+        let namespace = namespace.into();
+        Self { path, namespace, contents }
+    }
+}
+
+/// What a name of the form says.
+fn form(name: &str) -> Option<(&str, Contents)> {
+    let name = name.strip_suffix(ENDING)?;
+    let (namespace, contents) = match name.strip_suffix("-flow") {
+        Some(namespace) => (namespace, Contents::Flow),
+        None => (name.strip_suffix("-param")?, Contents::Param),
+    };
+    (!namespace.is_empty()).then_some((namespace, contents))
+}
+
+/// The rule files of the directory `path`, or the file `path`, which need not exist.
+pub(super) fn list(path: &Path) -> io::Result<Listing> {
+    let mut listing = Listing::default();
+    if !path.is_dir() {
+        listing.files.push(RuleFile::new(path.into()));
+        return Ok(listing);
+    }
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let shown = name.to_string_lossy();
+        if shown.starts_with('.') || !shown.ends_with(ENDING) {
+            continue;
+        }
+        match name.to_str().and_then(form) {
+            Some(_) => listing.files.push(RuleFile::new(entry.path())),
+            None => listing.unknown.push(entry.path()),
+        }
+    }
+    listing.files.sort_by(|a, b| a.path.cmp(&b.path));
+    listing.unknown.sort();
+    Ok(listing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_says_namespace_and_kind() {
+        assert_eq!(form("shop-flow-rules.json"), Some(("shop", Contents::Flow)));
+        assert_eq!(form("shop-param-rules.json"), Some(("shop", Contents::Param)));
+        assert_eq!(form("a-flow-param-rules.json"), Some(("a-flow", Contents::Param)));
+        assert_eq!(form("größe-flow-rules.json"), Some(("größe", Contents::Flow)));
+        for name in ["-flow-rules.json", "flow-rules.json", "shop-rules.json", "shop-flow.json"] {
+            assert_eq!(form(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_any_other_name_is_of_the_default_namespace() {
+        let file = RuleFile::new("conf/rules.json".into());
+        assert_eq!((&*file.namespace, file.contents), ("default", Contents::Mixed));
+        let file = RuleFile::new("conf/shop-param-rules.json".into());
+        assert_eq!((&*file.namespace, file.contents), ("shop", Contents::Param));
+    }
+
+    #[test]
+    fn a_directory_gives_its_rule_files_and_names_the_odd_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in [
+            "b-flow-rules.json",
+            "a-param-rules.json",
+            "a-flow-rules.json~",
+            ".a-flow-rules.json.swp",
+            ".hidden-flow-rules.json",
+            "notes.txt",
+            "odd-rules.json",
+        ] {
+            fs::write(dir.path().join(name), "[]").unwrap();
+        }
+        let listing = list(dir.path()).unwrap();
+        let names: Vec<_> = listing.files.iter().map(|f| f.path.file_name().unwrap()).collect();
+        assert_eq!(names, ["a-param-rules.json", "b-flow-rules.json"]);
+        assert_eq!(listing.unknown, [dir.path().join("odd-rules.json")]);
+    }
+}

@@ -1,0 +1,319 @@
+//! One connection as its callers and its task share it: the calls that wait, and the bytes that
+//! are to be sent.
+//!
+//! A caller writes its frame into the queue and takes a slot in one critical section; the
+//! connection's task sends whatever the queue holds with one write, and settles every answer of
+//! one read in one critical section. No call has a timer or a channel of its own.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use bytes::{BufMut, BytesMut};
+use protocol::{Deframer, EncodeError, FrameError, Response};
+use tokio::time::Instant;
+
+use crate::{
+    Extension, NoAnswer,
+    pending::{Matched, Pending},
+    sync::lock,
+    time::now,
+};
+
+/// Most bytes that wait to be written, beyond which calls are [`Busy`](NoAnswer::Busy): 50 000
+/// requests of a flow, far more than a server that reads leaves standing.
+const QUEUE_MAX: usize = 1 << 20;
+
+/// The shared half of one connection; it outlives the connection and serves the next one.
+#[derive(Debug)]
+pub(crate) struct Line {
+    timeout: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Whether calls are taken.
+    up: bool,
+    pending: Pending,
+    queue: BytesMut,
+    /// The connection's task, while it has nothing to send or nothing to wait for.
+    task: Option<Waker>,
+    /// When the first call was made that has had no answer since the last frame came.
+    silent_since: Option<Instant>,
+    /// Number of the greeting that may be answered on this connection.
+    hello: Option<i32>,
+    extension: Option<Extension>,
+    tally: Tally,
+}
+
+/// What happened on a line since the client was made; each only rises but `waiting`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) sent: u64,
+    pub(crate) answered: u64,
+    pub(crate) timed_out: u64,
+    pub(crate) unreachable: u64,
+    pub(crate) busy: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) stray: u64,
+    pub(crate) mismatched: u64,
+    pub(crate) malformed: u64,
+    pub(crate) waiting: u64,
+}
+
+impl Line {
+    pub(crate) fn new(timeout: Duration, pending_max: usize) -> Self {
+        let state = State {
+            up: false,
+            pending: Pending::new(pending_max),
+            queue: BytesMut::new(),
+            task: None,
+            silent_since: None,
+            hello: None,
+            extension: None,
+            tally: Tally::default(),
+        };
+        Self { timeout, state: Mutex::new(state) }
+    }
+
+    /// A number for the greeting of a new connection.
+    pub(crate) fn hello(&self) -> i32 {
+        let state = &mut *lock(&self.state);
+        let xid = state.pending.number();
+        state.hello = Some(xid);
+        xid
+    }
+
+    /// Takes calls from now on.
+    pub(crate) fn open(&self) {
+        let state = &mut *lock(&self.state);
+        (state.up, state.silent_since) = (true, None);
+    }
+
+    /// Ends every call and takes no more: the connection is gone.
+    pub(crate) fn close(&self) {
+        let mut wake = Vec::new();
+        {
+            let state = &mut *lock(&self.state);
+            state.up = false;
+            state.queue.clear();
+            (state.hello, state.extension) = (None, None);
+            state.tally.unreachable += state.pending.fail_all(NoAnswer::Unreachable, &mut wake);
+        }
+        wake.into_iter().for_each(Waker::wake);
+    }
+
+    /// What the server said about extension frames on this connection.
+    pub(crate) fn extension(&self) -> Option<Extension> {
+        lock(&self.state).extension
+    }
+
+    pub(crate) fn tally(&self) -> Tally {
+        let state = &*lock(&self.state);
+        Tally { waiting: state.pending.len() as u64, ..state.tally }
+    }
+
+    /// Makes a call: its frame is queued and its slot taken, or neither.
+    fn submit<E>(&self, kind: i8, encode: &mut E, waker: &Waker) -> Result<i32, NoAnswer>
+    where
+        E: FnMut(i32, &mut BytesMut) -> Result<(), EncodeError>,
+    {
+        let deadline = now() + self.timeout;
+        let (xid, task) = {
+            let state = &mut *lock(&self.state);
+            if !state.up {
+                return Err(NoAnswer::Unreachable);
+            }
+            if state.queue.len() >= QUEUE_MAX {
+                state.tally.busy += 1;
+                return Err(NoAnswer::Busy);
+            }
+            let Some(xid) = state.pending.add(kind, deadline, waker.clone()) else {
+                state.tally.busy += 1;
+                return Err(NoAnswer::Busy);
+            };
+            if let Err(error) = encode(xid, &mut state.queue) {
+                // The waker is the caller's own, so dropping it here ends no task.
+                state.pending.remove(xid);
+                return Err(error.into());
+            }
+            state.tally.sent += 1;
+            (xid, state.task.take())
+        };
+        if let Some(task) = task {
+            task.wake();
+        }
+        Ok(xid)
+    }
+
+    fn poll(&self, xid: i32, waker: &Waker) -> Poll<Result<Response, NoAnswer>> {
+        let mut replaced = None;
+        lock(&self.state).pending.poll(xid, waker, &mut replaced)
+    }
+
+    fn forget(&self, xid: i32) {
+        let _waker = {
+            let state = &mut *lock(&self.state);
+            let waker = state.pending.remove(xid);
+            state.tally.cancelled += u64::from(waker.is_some());
+            waker
+        };
+    }
+
+    /// Swaps the queue for `sent`, which is empty: resolves once there is something to send.
+    pub(crate) fn poll_queue(&self, cx: &mut Context<'_>, sent: &mut BytesMut) -> Poll<()> {
+        let state = &mut *lock(&self.state);
+        if state.queue.is_empty() {
+            state.task = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        std::mem::swap(&mut state.queue, sent);
+        Poll::Ready(())
+    }
+
+    /// When the next call runs out of time: resolves once there is a call.
+    pub(crate) fn poll_deadline(&self, cx: &mut Context<'_>) -> Poll<Instant> {
+        let state = &mut *lock(&self.state);
+        match state.pending.first_deadline() {
+            Some(deadline) => Poll::Ready(deadline),
+            None => {
+                state.task = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Ends the calls that are out of time, and says for how long the server has been silent
+    /// although it was asked.
+    pub(crate) fn expire(&self, wake: &mut Vec<Waker>) -> Duration {
+        let now = now();
+        let silence = {
+            let state = &mut *lock(&self.state);
+            let expired = state.pending.expire(now, wake);
+            state.tally.timed_out += expired;
+            if expired > 0 {
+                // The first of them was made a time-out ago, if not before.
+                let asked = now.checked_sub(self.timeout).unwrap_or(now);
+                state.silent_since.get_or_insert(asked);
+            }
+            state.silent_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+        };
+        wake.drain(..).for_each(Waker::wake);
+        silence
+    }
+
+    /// Settles every whole frame in `input`, which is moved behind them.
+    pub(crate) fn settle(
+        &self,
+        deframer: &mut Deframer,
+        input: &mut &[u8],
+        wake: &mut Vec<Waker>,
+    ) -> Result<(), FrameError> {
+        let result = {
+            let state = &mut *lock(&self.state);
+            let malformed = deframer.malformed();
+            let result = loop {
+                match deframer.next(input) {
+                    // A body that the deframer gives has a head.
+                    Ok(Some(body)) => Response::decode(body).into_iter().for_each(|response| {
+                        state.settle(response, wake);
+                    }),
+                    Ok(None) => break Ok(()),
+                    Err(error) => break Err(error),
+                }
+            };
+            state.tally.malformed += deframer.malformed() - malformed;
+            result
+        };
+        wake.drain(..).for_each(Waker::wake);
+        result
+    }
+}
+
+impl State {
+    fn settle(&mut self, response: Response, wake: &mut Vec<Waker>) {
+        self.silent_since = None;
+        if let Response::Hello { xid, version, features, revision } = response
+            && self.hello == Some(xid)
+        {
+            self.extension = Some(Extension { version, features, revision });
+            return;
+        }
+        match self.pending.complete(response) {
+            Matched::Call(waker) => {
+                self.tally.answered += 1;
+                wake.push(waker);
+            }
+            Matched::Stray => self.tally.stray += 1,
+            Matched::Mismatch => self.tally.mismatched += 1,
+        }
+    }
+}
+
+/// One call: made when it is first polled, over the first of its lines that is up. Its slot is
+/// freed when it is dropped, so a late answer finds nobody.
+#[derive(Debug)]
+pub(crate) struct Call<'a, E> {
+    kind: i8,
+    encode: E,
+    lines: &'a [Arc<Line>],
+    first: usize,
+    made: Option<(&'a Line, i32)>,
+}
+
+impl<'a, E> Call<'a, E>
+where
+    E: FnMut(i32, &mut BytesMut) -> Result<(), EncodeError> + Unpin,
+{
+    /// A call of type `kind`, whose frame `encode` appends or refuses to append. It tries all of
+    /// `lines`, starting with the one at `first`.
+    pub(crate) fn new(kind: i8, encode: E, lines: &'a [Arc<Line>], first: usize) -> Self {
+        Self { kind, encode, lines, first, made: None }
+    }
+
+    fn make(&mut self, waker: &Waker) -> Poll<Result<Response, NoAnswer>> {
+        let (before, after) = self.lines.split_at(self.first.min(self.lines.len()));
+        for line in after.iter().chain(before) {
+            match line.submit(self.kind, &mut self.encode, waker) {
+                Ok(xid) => {
+                    self.made = Some((line, xid));
+                    return Poll::Pending;
+                }
+                Err(NoAnswer::Unreachable) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        if let Some(line) = self.lines.first() {
+            lock(&line.state).tally.unreachable += 1;
+        }
+        Poll::Ready(Err(NoAnswer::Unreachable))
+    }
+}
+
+impl<E> Future for Call<'_, E>
+where
+    E: FnMut(i32, &mut BytesMut) -> Result<(), EncodeError> + Unpin,
+{
+    type Output = Result<Response, NoAnswer>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some((line, xid)) = self.made else { return self.make(cx.waker()) };
+        let outcome = line.poll(xid, cx.waker());
+        if outcome.is_ready() {
+            self.made = None;
+        }
+        outcome
+    }
+}
+
+impl<E> Drop for Call<'_, E> {
+    fn drop(&mut self) {
+        if let Some((line, xid)) = self.made {
+            line.forget(xid);
+        }
+    }
+}

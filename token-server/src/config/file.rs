@@ -1,0 +1,72 @@
+//! The configuration file: TOML, one flat list of keys.
+
+use std::path::Path;
+
+use toml::de::{DeTable, DeValue};
+
+use super::{Config, ConfigError, Given, KEYS, Origin};
+
+/// Reads `path` into `config`. `named` says who named the file, should it not be readable.
+pub(crate) fn read(path: &Path, named: Origin, config: &mut Config, errors: &mut Vec<ConfigError>) {
+    match std::fs::read_to_string(path) {
+        Ok(text) => parse(&text, path, config, errors),
+        Err(error) => {
+            let path = path.display().to_string();
+            errors.push(ConfigError::new(named, "config", &path, format!("cannot read: {error}")));
+        }
+    }
+}
+
+fn parse(text: &str, path: &Path, config: &mut Config, errors: &mut Vec<ConfigError>) {
+    let origin = |at: usize| {
+        let line = 1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count();
+        Origin::File { path: path.into(), line }
+    };
+    let (table, wrong) = DeTable::parse_recoverable(text);
+    for error in wrong {
+        let at = error.span().map_or(0, |span| span.start);
+        errors.push(ConfigError::new(origin(at), "", "", error.message().into()));
+    }
+    for (name, value) in table.get_ref() {
+        let at = name.span().start;
+        match KEYS.iter().find(|key| key.name == name.get_ref()) {
+            Some(key) => match given(value.get_ref()) {
+                Some(given) => config.set(key, &given, || origin(at), errors),
+                None => errors.push(ConfigError::new(
+                    origin(at),
+                    key.name,
+                    text.get(value.span()).unwrap_or_default(),
+                    "one value, or a list of such".into(),
+                )),
+            },
+            None => errors.push(ConfigError::new(
+                origin(at),
+                name.get_ref(),
+                text.get(value.span()).unwrap_or_default(),
+                "unknown key; --print-config shows all".into(),
+            )),
+        }
+    }
+}
+
+/// The value as text, as a variable would hold it; `None` for tables and lists of lists.
+fn given<'a>(value: &'a DeValue<'_>) -> Option<Given<'a>> {
+    match value {
+        DeValue::Array(items) => {
+            items.iter().map(|item| scalar(item.get_ref())).collect::<Option<_>>().map(Given::List)
+        }
+        value => scalar(value).map(Given::Text),
+    }
+}
+
+fn scalar<'a>(value: &'a DeValue<'_>) -> Option<&'a str> {
+    match value {
+        DeValue::String(text) => Some(text),
+        // Another radix would be read as decimal.
+        DeValue::Integer(number) if number.radix() == 10 => Some(number.as_str()),
+        DeValue::Float(number) => Some(number.as_str()),
+        DeValue::Boolean(true) => Some("true"),
+        DeValue::Boolean(false) => Some("false"),
+        DeValue::Integer(_) | DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => None,
+    }
+}

@@ -1,0 +1,122 @@
+//! The open connections: one task each, counted when it begins and when it ends.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{net::TcpStream, task::JoinSet, time::timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, debug, debug_span, error};
+
+use crate::{
+    Close, Service,
+    io::{Patience, serve_connection},
+};
+
+/// All connections of a server.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    pub(crate) service: Arc<Service>,
+    patience: Patience,
+    keep_alive: Option<Duration>,
+    tasks: JoinSet<Close>,
+    stop: CancellationToken,
+    opened: usize,
+}
+
+/// How serving ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Served {
+    /// Connections that were open when the shutdown began.
+    pub draining: usize,
+    /// Those of them that were cut off, since the drain time was over.
+    pub cut: usize,
+}
+
+impl Connections {
+    pub(crate) fn new(
+        service: Arc<Service>,
+        patience: Patience,
+        keep_alive: Option<Duration>,
+    ) -> Self {
+        let stop = CancellationToken::new();
+        Self { service, patience, keep_alive, tasks: JoinSet::new(), stop, opened: 0 }
+    }
+
+    /// Connections that are open, or have ended and were not yet counted as [`ended`](Self::ended).
+    pub(crate) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Serves `stream` in a task of its own.
+    pub(crate) fn open(&mut self, stream: TcpStream, peer: SocketAddr) {
+        if let Err(error) = prepare(&stream, self.keep_alive) {
+            // The peer is gone already, which the first read will tell.
+            debug!(%peer, %error, "socket options");
+        }
+        self.opened += 1;
+        self.service.telemetry.opened.add(1);
+        let mut session = self.service.session(self.opened);
+        let (patience, stop) = (self.patience, self.stop.child_token());
+        let span = debug_span!("conn", %peer, namespace = tracing::field::Empty);
+        let serve = async move {
+            debug!("opened");
+            let close = serve_connection(stream, &mut session, patience, &stop).await;
+            debug!(reason = %close, "closed");
+            close
+        };
+        self.tasks.spawn(serve.instrument(span));
+    }
+
+    /// Waits for the next connection to end, and counts it. `None` when there is none.
+    pub(crate) async fn ended(&mut self) -> Option<()> {
+        let ended = self.tasks.join_next().await?;
+        match ended {
+            Ok(close) => self.service.telemetry.closed(close),
+            Err(failed) => {
+                self.service.telemetry.cut.add(1);
+                if failed.is_panic() {
+                    error!(error = %failed, "a connection's task panicked");
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Tells every connection to finish, and waits for that, `patience` at most.
+    pub(crate) async fn drain(mut self, patience: Duration) -> Served {
+        let draining = self.len();
+        self.stop.cancel();
+        let all_ended = async { while self.ended().await.is_some() {} };
+        // Whether it was in time shows in how many are left.
+        drop(timeout(patience, all_ended).await);
+        let cut = self.len();
+        self.tasks.abort_all();
+        while self.ended().await.is_some() {}
+        Served { draining, cut }
+    }
+}
+
+/// Makes a socket fit for small answers and for peers that vanish.
+///
+/// With `keep_alive`, a peer that says nothing for so long is asked whether it is there, and a
+/// connection without a sign of life for twice as long is lost. Without, a vanished peer counts as
+/// connected for ever.
+///
+/// # Errors
+///
+/// The system's, when the peer is gone already.
+pub fn prepare(stream: &TcpStream, keep_alive: Option<Duration>) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let Some(quiet) = keep_alive else { return Ok(()) };
+    let socket = SockRef::from(stream);
+    // Whole seconds, one at least: the kernel's unit.
+    let probe_every = (quiet / 3).max(Duration::from_secs(1));
+    let probes = TcpKeepalive::new().with_time(quiet).with_interval(probe_every).with_retries(3);
+    socket.set_tcp_keepalive(&probes)?;
+    // Probes stop while answers are unacknowledged; without this they would be sent again for a
+    // quarter of an hour.
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(quiet * 2))?;
+    Ok(())
+}

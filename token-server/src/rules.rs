@@ -1,0 +1,130 @@
+//! The rules of a source, kept in force in an engine.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
+
+use limiter::{
+    Applied, ClusterEngine,
+    rule::{Finding, RuleErrors},
+};
+use rule_sources::{Changes, Loaded, RuleSource};
+use tokio::task::spawn_blocking;
+use tracing::{debug, error, info, warn};
+
+use crate::telemetry::Count;
+
+/// Findings of one load that are logged one by one; of more, the rest is counted.
+const LOGGED_MAX: usize = 100;
+
+/// Loads rules, and loads them again when they may have changed. A load that fails leaves the
+/// rules in force as they are.
+#[derive(Debug)]
+pub struct Rules {
+    source: Arc<dyn RuleSource>,
+    engine: Arc<ClusterEngine>,
+    /// Held during a load, so that of two the later is in force.
+    loading: Mutex<()>,
+    /// Mistakes that the last load found.
+    errors: AtomicU64,
+    succeeded: Count,
+    failed: Count,
+}
+
+impl Rules {
+    /// Rules of `source` for `engine`. None are in force before the first [`load`](Self::load).
+    #[must_use]
+    pub fn new(source: Arc<dyn RuleSource>, engine: Arc<ClusterEngine>) -> Self {
+        Self {
+            source,
+            engine,
+            loading: Mutex::default(),
+            errors: AtomicU64::new(0),
+            succeeded: Count::default(),
+            failed: Count::default(),
+        }
+    }
+
+    /// Reads the source and puts its rules in force. Blocks while it reads.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake; nothing has changed then.
+    pub fn load(&self) -> Result<Applied, RuleErrors> {
+        let _one_at_a_time = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        let loaded = self.source.load().and_then(|Loaded { rules, warnings, skipped, files }| {
+            let before = self.engine.rules().applied();
+            let applied = self.engine.replace(rules)?;
+            log(&warnings, |finding| {
+                warn!(file = %finding.source, line = finding.line, field = %finding.field, "{finding}");
+            });
+            if applied == before {
+                debug!(source = self.source.describe(), "rules are unchanged");
+            } else {
+                let Applied { revision, hash, flows, params, .. } = applied;
+                let hash = format!("{hash:016x}");
+                info!(revision, hash, flows, params, skipped, files, "rules in force");
+            }
+            Ok(applied)
+        });
+        let errors = loaded.as_ref().map_or_else(|errors| errors.0.len() as u64, |_| 0);
+        // Relaxed: a number for people; nothing is published with it.
+        self.errors.store(errors, Ordering::Relaxed);
+        if errors > 0 { &self.failed } else { &self.succeeded }.add(1);
+        loaded
+    }
+
+    /// Loads without blocking the runtime, and logs what is wrong. True when it went well.
+    pub async fn reload(self: &Arc<Self>) -> bool {
+        let rules = Arc::clone(self);
+        match spawn_blocking(move || rules.load()).await {
+            Ok(Ok(_)) => true,
+            Ok(Err(errors)) => {
+                log(&errors.0, |finding| {
+                    let Finding { source, line, index, field, .. } = finding;
+                    error!(file = %source, line, rule = index, %field, "{finding}");
+                });
+                false
+            }
+            Err(failed) => {
+                error!(error = %failed, "loading rules panicked");
+                false
+            }
+        }
+    }
+
+    /// Reloads whenever the source may have changed; never ends.
+    pub(crate) async fn keep(self: Arc<Self>) {
+        let mut changes = match self.source.watch() {
+            Ok(changes) => changes,
+            Err(failed) => {
+                let cause = failed.cause.to_string();
+                error!(error = %failed, cause, "rules change only by a reload");
+                return std::future::pending().await;
+            }
+        };
+        loop {
+            Changes::next(&mut changes).await;
+            self.reload().await;
+        }
+    }
+
+    /// Mistakes that the last load found; 0 when it went well.
+    pub(crate) fn errors(&self) -> u64 {
+        // Relaxed: as in `load`.
+        self.errors.load(Ordering::Relaxed)
+    }
+
+    /// How many loads went well, and how many did not.
+    pub(crate) fn loads(&self) -> [(&'static str, u64); 2] {
+        [("ok", self.succeeded.get()), ("error", self.failed.get())]
+    }
+}
+
+fn log(findings: &[Finding], line: impl Fn(&Finding)) {
+    findings.iter().take(LOGGED_MAX).for_each(line);
+    if findings.len() > LOGGED_MAX {
+        warn!(more = findings.len() - LOGGED_MAX, "further findings about the rules");
+    }
+}

@@ -1,0 +1,238 @@
+//! From options to a running server, and back to a quiet one.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::Router;
+use dashboard_api::{Api, LogControl, register_engine, router};
+use ipnet::IpNet;
+use limiter::{Clock, ClusterEngine, MonotonicClock};
+use prometheus_client::registry::Registry;
+use tokio::{net::TcpListener, task::JoinSet, time::timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use crate::{
+    Rules, Service,
+    accept::{Admission, accept, listen},
+    connections::{Connections, Served},
+    io::Patience,
+    log::HostsLog,
+    telemetry::metrics,
+};
+
+/// How long HTTP requests may still take once the token connections have gone.
+const HTTP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How a server serves. The engine has settings of its own.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where the token protocol is served; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Where HTTP is served; `None`: nowhere.
+    pub http: Option<SocketAddr>,
+    /// Connections at once; further ones wait in the kernel's queue.
+    pub connections_max: usize,
+    /// Answers that wait on one connection to be written; until they are, nothing more is read
+    /// from it. At least 1.
+    pub answers_max: usize,
+    /// How long connections wait for their peers.
+    pub patience: Patience,
+    /// Silence after which the kernel asks whether the peer is there; a peer that gives no sign of
+    /// life for twice as long is gone. `None`: never asked.
+    pub keep_alive: Option<Duration>,
+    /// How long a shutdown waits for connections.
+    pub drain: Duration,
+    /// Addresses that may connect; empty: all.
+    pub allowed_clients: Vec<IpNet>,
+    /// Namespaces that a ping may name; empty: all.
+    pub allowed_namespaces: Vec<Box<str>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let second = Duration::from_secs(1);
+        Self {
+            listen: (Ipv4Addr::LOCALHOST, protocol::DEFAULT_PORT).into(),
+            http: Some((Ipv4Addr::LOCALHOST, 8719).into()),
+            connections_max: 10_000,
+            answers_max: 256,
+            patience: Patience { frame: 10 * second, write: 10 * second, idle: None },
+            keep_alive: Some(30 * second),
+            drain: 10 * second,
+            allowed_clients: Vec::new(),
+            allowed_namespaces: Vec::new(),
+        }
+    }
+}
+
+/// A server before it has a port.
+#[derive(Debug)]
+pub struct Server {
+    options: Options,
+    engine: Arc<ClusterEngine>,
+    clock: Arc<dyn Clock>,
+    rules: Option<Arc<Rules>>,
+    log: Arc<dyn LogControl>,
+}
+
+/// A server that has its ports and does not accept yet; what connects waits.
+#[derive(Debug)]
+pub struct Bound {
+    token: TcpListener,
+    token_addr: SocketAddr,
+    http: Option<(TcpListener, Router)>,
+    http_addr: Option<SocketAddr>,
+    options: Options,
+    service: Arc<Service>,
+    rules: Option<Arc<Rules>>,
+    accepting: Arc<AtomicBool>,
+}
+
+/// A port that cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen at {addr}, which is the value of {key}")]
+pub struct BindError {
+    /// The option that holds the address.
+    pub key: &'static str,
+    /// The address.
+    pub addr: SocketAddr,
+    /// Why not.
+    #[source]
+    pub source: io::Error,
+}
+
+impl Server {
+    /// A server that decides with `engine`, which others may use at the same time.
+    #[must_use]
+    pub fn new(options: Options, engine: Arc<ClusterEngine>) -> Self {
+        let clock = Arc::new(MonotonicClock::start());
+        Self { options, engine, clock, rules: None, log: Arc::new(HostsLog) }
+    }
+
+    /// Reads `clock` instead of the system's. Whoever decides on the same engine reads the same.
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// Watches the source of `rules` while it serves. They are loaded already.
+    #[must_use]
+    pub fn with_rules(self, rules: Arc<Rules>) -> Self {
+        Self { rules: Some(rules), ..self }
+    }
+
+    /// Lets HTTP change what is logged.
+    #[must_use]
+    pub fn with_log(self, log: Arc<dyn LogControl>) -> Self {
+        Self { log, ..self }
+    }
+
+    /// Takes the ports.
+    ///
+    /// # Errors
+    ///
+    /// [`BindError`] for the first port that cannot be had; none is held then.
+    pub fn bind(self) -> Result<Bound, BindError> {
+        let Self { options, engine, clock, rules, log } = self;
+        let (token, token_addr) = bind("listen", options.listen)?;
+        let http = options.http.map(|addr| bind("http", addr)).transpose()?;
+        let http_addr = http.as_ref().map(|(_, addr)| *addr);
+        let service = Arc::new(Service::new(Arc::clone(&engine), Arc::clone(&clock), &options));
+        let accepting = Arc::new(AtomicBool::new(false));
+        let http = http.map(|(listener, _)| {
+            let mut registry = Registry::default();
+            register_engine(&mut registry, Arc::clone(&engine), clock);
+            metrics::register(&mut registry, Arc::clone(&service.telemetry), rules.clone());
+            let readiness = readiness(Arc::clone(&accepting));
+            let metrics = Arc::new(registry);
+            (listener, router(Api { engine, metrics, readiness, log }))
+        });
+        Ok(Bound { token, token_addr, http, http_addr, options, service, rules, accepting })
+    }
+}
+
+impl Bound {
+    /// Where the token protocol is served.
+    #[must_use]
+    pub fn token_addr(&self) -> SocketAddr {
+        self.token_addr
+    }
+
+    /// Where HTTP is served, if it is.
+    #[must_use]
+    pub fn http_addr(&self) -> Option<SocketAddr> {
+        self.http_addr
+    }
+
+    /// Serves until `shutdown` ends; then stops accepting, answers what has been read, and waits
+    /// for the connections to end, for the drain time at most. HTTP ends last, so that this can be
+    /// watched.
+    ///
+    /// Dropping the future ends everything at once.
+    pub async fn serve(self, shutdown: impl Future<Output = ()>) -> Served {
+        let Self { token, http, options, service, rules, accepting, .. } = self;
+        let mut background = JoinSet::new();
+        if let Some(rules) = rules {
+            background.spawn(rules.keep());
+        }
+        let http_stop = CancellationToken::new();
+        let mut http_task = JoinSet::new();
+        if let Some((listener, router)) = http {
+            http_task.spawn(serve_http(listener, router, http_stop.clone()));
+        }
+        let (patience, keep_alive) = (options.patience, options.keep_alive);
+        let mut connections = Connections::new(service, patience, keep_alive);
+        let admission = Admission {
+            connections_max: options.connections_max,
+            clients: options.allowed_clients,
+        };
+
+        // Relaxed: readiness is told to people; nothing is published with it.
+        accepting.store(true, Ordering::Relaxed);
+        accept(token, &admission, &mut connections, shutdown).await;
+        accepting.store(false, Ordering::Relaxed);
+
+        info!(connections = connections.len(), "shutting down, no longer accepting");
+        let served = connections.drain(options.drain).await;
+        if served.cut > 0 {
+            warn!(connections = served.cut, "drain time is over, connections were cut off");
+        }
+        info!(connections = served.draining - served.cut, "connections have finished");
+        http_stop.cancel();
+        // What HTTP does not finish now ends with the task.
+        drop(timeout(HTTP_PATIENCE, http_task.join_next()).await);
+        served
+    }
+}
+
+fn bind(key: &'static str, addr: SocketAddr) -> Result<(TcpListener, SocketAddr), BindError> {
+    let bound = listen(addr).and_then(|listener| {
+        let addr = listener.local_addr()?;
+        Ok((listener, addr))
+    });
+    bound.map_err(|source| BindError { key, addr, source })
+}
+
+fn readiness(accepting: Arc<AtomicBool>) -> Arc<dyn Fn() -> Result<(), String> + Send + Sync> {
+    Arc::new(move || {
+        // Relaxed: as where it is set.
+        let ready = accepting.load(Ordering::Relaxed);
+        if ready { Ok(()) } else { Err("not accepting token connections".into()) }
+    })
+}
+
+async fn serve_http(listener: TcpListener, router: Router, stop: CancellationToken) {
+    let router = router.into_make_service_with_connect_info::<SocketAddr>();
+    let served = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
+    if let Err(error) = served.await {
+        error!(%error, "HTTP ended");
+    }
+}
