@@ -7,7 +7,9 @@
 )]
 
 mod architecture;
+mod embedded;
 mod hostile;
 mod java_client;
 mod process;
+mod rust_client;
 mod transcripts;

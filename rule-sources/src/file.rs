@@ -13,12 +13,15 @@ use std::{
     collections::BTreeMap,
     io,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use limiter::rule::{self, Finding, Parsed, RuleErrors};
+use limiter::rule::{self, Finding, RuleErrors};
 
-use self::{look::Look, name::RuleFile, watch::Pace};
+use self::{look::Look, read::Unread, watch::Pace};
 use crate::{Changes, Loaded, RuleSource, WatchError};
 
 pub use read::FILE_LEN_MAX;
@@ -33,6 +36,8 @@ pub struct FileSource {
     path: PathBuf,
     cluster_only: bool,
     memory: Mutex<Memory>,
+    /// The last load met with something that passes: it is worth another, though nothing changed.
+    again: Arc<AtomicBool>,
 }
 
 /// What the loads so far leave behind.
@@ -48,16 +53,40 @@ impl FileSource {
     /// A source that reads `path`, a file or a directory; which of them it is is looked at anew by
     /// each load. With `cluster_only`, rules with `clusterMode: false` are counted and left out.
     pub fn new(path: impl Into<PathBuf>, cluster_only: bool) -> Self {
-        Self { path: path.into(), cluster_only, memory: Mutex::default() }
+        Self { path: path.into(), cluster_only, memory: Mutex::default(), again: Arc::default() }
     }
 
     fn watch_at(&self, pace: Pace) -> io::Result<Changes> {
         let seen = self.memory.lock().unwrap_or_else(PoisonError::into_inner).seen.clone();
-        watch::start(self.path.clone(), seen.unwrap_or_else(|| Look::at(&self.path)), pace)
+        let seen = seen.unwrap_or_else(|| Look::at(&self.path));
+        watch::start(self.path.clone(), seen, Arc::clone(&self.again), pace)
     }
 
-    fn parse(&self, file: &RuleFile, text: &str, source: &str) -> Result<Parsed, RuleErrors> {
-        rule::parse(text, source, &file.namespace, file.contents, self.cluster_only)
+    /// Parses the texts and puts them together; what is wrong goes to `errors`.
+    fn combine<'t>(
+        &self,
+        texts: impl Iterator<Item = (&'t PathBuf, &'t String, &'static str)>,
+        errors: &mut Vec<Finding>,
+    ) -> Loaded {
+        let mut loaded = Loaded::default();
+        let mut parsed = Vec::new();
+        for (path, text, note) in texts {
+            let source = format!("{}{note}", path.display());
+            let (namespace, contents) = name::meaning(path);
+            match rule::parse(text, &source, namespace, contents, self.cluster_only) {
+                Ok(mut rules) => {
+                    loaded.warnings.append(&mut rules.warnings);
+                    loaded.skipped += rules.skipped;
+                    parsed.push(rules);
+                }
+                Err(found) => errors.extend(found.0),
+            }
+        }
+        match rule::merge(parsed) {
+            Ok(rules) => loaded.rules = rules,
+            Err(found) => errors.extend(found.0),
+        }
+        loaded
     }
 }
 
@@ -70,56 +99,24 @@ impl RuleSource for FileSource {
         // Held throughout: two loads at once would each remember half.
         let memory = &mut *self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.seen = Some(Look::at(&self.path));
-        let listing = name::list(&self.path)
-            .map_err(|e| RuleErrors(vec![finding(&self.path, None, &read::refused(&e))]))?;
+        let Found { texts, removed, unknown, unread } = Found::read(&self.path, &memory.good);
+        // Relaxed: the flag is the whole state; a look that misses it is followed by another.
+        self.again.store(unread.iter().any(|unread| unread.passing), Ordering::Relaxed);
+        let mut errors = unread.into_iter().map(|unread| unread.finding).collect();
 
-        let mut loaded = Loaded::default();
-        let mut errors = Vec::new();
-        let mut parsed = Vec::new();
-        let mut texts = BTreeMap::new();
-        let mut unreadable = Vec::new();
-        for file in &listing.files {
-            match read::text(&file.path) {
-                Ok(Some(text)) => {
-                    match self.parse(file, &text, &file.path.display().to_string()) {
-                        Ok(rules) => parsed.push(rules),
-                        Err(found) => errors.extend(found.0),
-                    }
-                    texts.insert(file.path.clone(), text);
-                }
-                Ok(None) if memory.good.contains_key(&file.path) => {}
-                Ok(None) => errors.push(finding(&file.path, None, NO_FILE)),
-                Err(found) => {
-                    errors.push(found);
-                    unreadable.push(&file.path);
-                }
-            }
-        }
+        let present = texts.iter().map(|(path, text)| (path, text, ""));
+        let kept = removed.iter().map(|(path, text)| (*path, *text, " (removed)"));
+        let mut loaded = self.combine(present.chain(kept), &mut errors);
         loaded.files = texts.len();
-        for (path, text) in &memory.good {
-            if texts.contains_key(path) || unreadable.contains(&path) {
-                continue;
-            }
-            loaded.warnings.push(finding(path, None, REMOVED));
-            let source = format!("{} (removed)", path.display());
-            match self.parse(&RuleFile::new(path.clone()), text, &source) {
-                Ok(rules) => parsed.push(rules),
-                Err(found) => errors.extend(found.0),
-            }
-        }
-
-        for rules in &mut parsed {
-            loaded.warnings.append(&mut rules.warnings);
-            loaded.skipped += rules.skipped;
-        }
-        loaded.warnings.extend(listing.unknown.iter().map(|path| finding(path, None, NO_FORM)));
-        match rule::merge(parsed) {
-            Ok(rules) => loaded.rules = rules,
-            Err(found) => errors.extend(found.0),
-        }
+        let gone = removed.keys().map(|path| finding(path, None, REMOVED));
         if !errors.is_empty() {
+            errors.sort_by(|a, b| a.source.cmp(&b.source));
+            // A file that is gone can be at the bottom of it: its rules still count.
+            errors.extend(gone);
             return Err(RuleErrors(errors));
         }
+        loaded.warnings.extend(gone);
+        loaded.warnings.extend(unknown.iter().map(|path| finding(path, None, NO_FORM)));
         memory.good.extend(texts);
         Ok(loaded)
     }
@@ -127,6 +124,41 @@ impl RuleSource for FileSource {
     fn watch(&self) -> Result<Changes, WatchError> {
         let at = self.watch_at(Pace::default());
         at.map_err(|cause| WatchError { source_name: self.describe(), cause })
+    }
+}
+
+/// The files as one load finds them.
+#[derive(Default)]
+struct Found<'m> {
+    texts: BTreeMap<PathBuf, String>,
+    /// Files that are not there any more, with the last good text of each.
+    removed: BTreeMap<&'m PathBuf, &'m String>,
+    unknown: Vec<PathBuf>,
+    unread: Vec<Unread>,
+}
+
+impl<'m> Found<'m> {
+    fn read(path: &Path, good: &'m BTreeMap<PathBuf, String>) -> Self {
+        let mut found = Self::default();
+        let listing = match name::list(path) {
+            Ok(listing) => listing,
+            Err(error) => {
+                found.unread.push(Unread::refused(path, &error));
+                return found;
+            }
+        };
+        found.unknown = listing.unknown;
+        found.removed = good.iter().collect();
+        for path in listing.files {
+            match read::text(&path) {
+                Ok(None) if good.contains_key(&path) => continue,
+                Ok(None) => found.unread.push(Unread::because(&path, None, NO_FILE)),
+                Err(unread) => found.unread.push(unread),
+                Ok(Some(text)) => drop(found.texts.insert(path.clone(), text)),
+            }
+            found.removed.remove(&path);
+        }
+        found
     }
 }
 
@@ -147,6 +179,3 @@ fn finding(path: &Path, line: Option<u32>, remedy: &str) -> Finding {
         remedy: remedy.into(),
     }
 }
-
-#[cfg(test)]
-mod tests;

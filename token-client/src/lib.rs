@@ -1,1 +1,63 @@
-//! Skeleton.
+//! The client of a token server: it asks whether a call may go on, and knows what to do when
+//! nobody answers.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use token_client::Client;
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let client = Client::builder().server("127.0.0.1:18730").namespace("orders").build()?;
+//!     client.ready(Duration::from_secs(3)).await?;
+//!     let outcome = client.check(101, 1, false).await;
+//!     println!("{}", if outcome.is_pass() { "go on" } else { "too many requests" });
+//!     Ok(())
+//! }
+//! ```
+//!
+//! * [`Client`] is the handle, made by a [`Builder`]. Make one for the process and clone it: it is
+//!   counted as one client, and all its calls share its connections.
+//! * [`Client::check`] and [`Client::check_param`] give an [`Outcome`]: a [`Verdict`], and who
+//!   [decided](DecidedBy). [`Client::acquire`] and its siblings give a server's bare [`Answer`].
+//! * [`Client::set_rules`] tells the client the rules, so that it can fall back as they say
+//!   (`fallbackPolicy`, `localCount`, `overloadPolicy`). It takes what `limiter::rule` reads from
+//!   Sentinel's JSON.
+//! * [`Listener`] hears of refusals, fallbacks and the connection; [`Metrics`] counts them.
+//! * [`Builder::embedded`] makes a client of an engine in the same process.
+//!
+//! Servers may be ours or Sentinel's. The client does not read rule files, does not retry a call
+//! (the tokens may have been taken), and does not hold a call back unless a server says so.
+
+mod answer;
+mod backoff;
+mod builder;
+mod client;
+mod connection;
+mod decide;
+mod dial;
+mod embedded;
+mod line;
+mod link;
+mod listener;
+mod metrics;
+mod outcome;
+mod pending;
+mod rules;
+mod server_name;
+mod state;
+mod sync;
+mod time;
+
+pub use answer::{Answer, BadCall, Extension, NoAnswer, Pong};
+pub use builder::{BuildError, Builder};
+pub use client::Client;
+pub use limiter;
+pub use listener::{Listener, RuleId};
+pub use metrics::Metrics;
+pub use outcome::{DecidedBy, Outcome, Reason, Verdict};
+pub use protocol::{Param, Status};
+pub use server_name::{ServerName, ServerNameError};
+pub use state::{ConnectionState, LinkError, NotReady};
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
 use protocol::{Deframer, EncodeError, FrameError, Response};
 use tokio::time::Instant;
 
@@ -88,14 +88,16 @@ impl Line {
         xid
     }
 
-    /// Takes calls from now on.
-    pub(crate) fn open(&self) {
+    /// Takes calls until the result is dropped, which also happens when the connection's task is
+    /// stopped in the middle: without it nobody would end a call that is out of time.
+    pub(crate) fn open(self: &Arc<Self>) -> Open {
         let state = &mut *lock(&self.state);
         (state.up, state.silent_since) = (true, None);
+        Open(Arc::clone(self))
     }
 
     /// Ends every call and takes no more: the connection is gone.
-    pub(crate) fn close(&self) {
+    fn close(&self) {
         let mut wake = Vec::new();
         {
             let state = &mut *lock(&self.state);
@@ -231,6 +233,16 @@ impl Line {
         };
         wake.drain(..).for_each(Waker::wake);
         result
+    }
+}
+
+/// A line that takes calls, since a connection carries them.
+#[derive(Debug)]
+pub(crate) struct Open(Arc<Line>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 

@@ -160,7 +160,8 @@ impl Pending {
     pub(crate) fn first_deadline(&mut self) -> Option<Instant> {
         while self.oldest != self.next {
             let oldest = self.oldest;
-            if let Some(Slot { xid, state: State::Waiting { deadline, .. }, .. }) = self.slot(oldest)
+            if let Some(Slot { xid, state: State::Waiting { deadline, .. }, .. }) =
+                self.slot(oldest)
                 && *xid == oldest
             {
                 return Some(*deadline);

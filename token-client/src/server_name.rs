@@ -40,7 +40,8 @@ impl FromStr for ServerName {
         let trimmed = text.trim();
         let (host, port) = if let Some(rest) = trimmed.strip_prefix('[') {
             let (host, port) = rest.split_once(']').unwrap_or(("", ""));
-            let port = if port.is_empty() { None } else { Some(port.strip_prefix(':').unwrap_or("")) };
+            let port =
+                if port.is_empty() { None } else { Some(port.strip_prefix(':').unwrap_or("")) };
             // Only an IPv6 address stands in brackets; a zone may follow it.
             let address = host.split('%').next().unwrap_or("");
             (if address.parse::<Ipv6Addr>().is_ok() { host } else { "" }, port)
@@ -52,7 +53,8 @@ impl FromStr for ServerName {
                 None => (trimmed, None),
             }
         };
-        let port = port.map_or(Some(DEFAULT_PORT), |port| port.parse().ok().filter(|&port| port > 0));
+        let port =
+            port.map_or(Some(DEFAULT_PORT), |port| port.parse().ok().filter(|&port| port > 0));
         let is_name = !host.is_empty() && !host.contains(|c: char| c.is_whitespace() || c == '/');
         match port {
             Some(port) if is_name => Ok(Self { host: host.into(), port }),
@@ -94,8 +96,21 @@ mod tests {
     #[test]
     fn what_names_no_server_is_refused_with_a_remedy() {
         for text in [
-            "", " ", ":1", "h:", "h:0", "h:65536", "h:-1", "h:x", "[::1", "[::1]1", "[::1]:", "[h]:1",
-            "a b:1", "http://h:1", "[]:1",
+            "",
+            " ",
+            ":1",
+            "h:",
+            "h:0",
+            "h:65536",
+            "h:-1",
+            "h:x",
+            "[::1",
+            "[::1]1",
+            "[::1]:",
+            "[h]:1",
+            "a b:1",
+            "http://h:1",
+            "[]:1",
         ] {
             let error = text.parse::<ServerName>().expect_err(text).to_string();
             assert!(error.contains("HOST:PORT") && error.contains(text), "{error}");

@@ -18,6 +18,8 @@ pub enum ConnectionState {
         /// What happened with each address in the last round, in order.
         errors: Arc<[LinkError]>,
     },
+    /// The client was closed.
+    Closed,
     /// The process decides by itself, on an engine of its own.
     Embedded,
 }
@@ -33,6 +35,7 @@ impl fmt::Display for ConnectionState {
                 }
                 Ok(())
             }
+            Self::Closed => f.write_str("the client was closed"),
             Self::Embedded => f.write_str("embedded"),
         }
     }

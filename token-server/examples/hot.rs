@@ -6,7 +6,7 @@ use limiter::*;
 use protocol::*;
 use token_server::{*, io::Handler};
 
-struct Echo { deframer: Deframer, clock: MonotonicClock }
+struct Echo { deframer: Deframer }
 impl Handler for Echo {
     fn batch(&mut self, input: &mut BytesMut, out: &mut BytesMut) -> Result<(), Close> {
         let mut rest = &input[..];
@@ -20,18 +20,18 @@ impl Handler for Echo {
         Ok(())
     }
 }
-fn time(name: &str, depth: usize, flows: i64, h: &mut impl Handler) {
+fn time(name: &str, depth: usize, flows: u64, h: &mut impl Handler) {
     let mut best = f64::MAX;
-    let mut frames = BytesMut::new();
-    for i in 0..depth { Request::Flow { xid: i as i32, flow_id: 1 + (i as i64 * 7919) % flows, count: 1, priority: false }.encode(&mut frames).unwrap(); }
+    let mut x = 88172645463325252u64;
+    let n = 640_000 / depth;
+    let batches: Vec<BytesMut> = (0..n).map(|_| { let mut frames = BytesMut::new(); for i in 0..depth { x ^= x << 13; x ^= x >> 7; x ^= x << 17; Request::Flow { xid: i as i32, flow_id: 1 + (x % flows) as i64, count: 1, priority: false }.encode(&mut frames).unwrap(); } frames }).collect();
     let mut input = BytesMut::with_capacity(8192);
     let mut out = BytesMut::new();
-    for _ in 0..7 {
-        let n = 2_000_000 / depth;
+    for _ in 0..15 {
         let t = std::time::Instant::now();
-        for _ in 0..n {
+        for frames in &batches {
             input.clear(); input.reserve(4096);
-            input.extend_from_slice(&frames);
+            input.extend_from_slice(frames);
             h.batch(&mut input, &mut out).unwrap();
             assert_eq!(out.len(), depth * 16);
             out.clear();
@@ -42,16 +42,16 @@ fn time(name: &str, depth: usize, flows: i64, h: &mut impl Handler) {
 }
 fn main() {
     let guard = std::env::args().nth(1).is_none();
-    for flows in [1i64, 100_000] {
+    for flows in [1u64, 100_000] {
         let engine = Arc::new(ClusterEngine::new(Settings { max_allowed_qps: guard.then_some(1e12), ..Default::default() }));
         let rules: Vec<String> = (1..=flows).map(|id| format!(r#"{{"resource":"r{id}","count":1e12,"clusterMode":true,"clusterConfig":{{"flowId":{id},"thresholdType":1}}}}"#)).collect();
         let parsed = rule::parse(&format!("[{}]", rules.join(",")), "x", "default", rule::Contents::Mixed, true).unwrap();
         engine.replace(rule::merge(vec![parsed]).unwrap()).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::start());
-        let service = Arc::new(Service::new(engine, clock, &Options::default()));
+        let service = Arc::new(Service::new(engine.clone(), clock, &Options::default()));
         for depth in [1, 16, 64] {
-            time("echo", depth, 1, &mut Echo { deframer: Deframer::requests(), clock: MonotonicClock::start() });
-            time(&format!("{flows} flows"), depth, flows, &mut service.session(1));
+            time("echo", depth, flows, &mut Echo { deframer: Deframer::requests() });
+            time(&format!("{flows} flows"), depth, flows, &mut service.session());
         }
     }
 }

@@ -67,7 +67,7 @@ pub(crate) async fn accept(
     loop {
         let full = connections.len() >= admission.connections_max;
         if full && !was_full {
-            telemetry.limit_reached.add(1);
+            telemetry.limit_reached.add_one();
             debug!(connections = connections.len(), "connection limit reached");
         }
         was_full = full;
@@ -78,13 +78,13 @@ pub(crate) async fn accept(
             accepted = listener.accept(), if !full => match accepted {
                 Ok((stream, peer)) if admission.allows(peer) => connections.open(stream, peer),
                 Ok((_, peer)) => {
-                    telemetry.refused.add(1);
+                    telemetry.refused.add_one();
                     debug!(%peer, "address is not allowed");
                 }
                 // The peer was gone before it was accepted.
                 Err(error) if is_of_peer(&error) => {}
                 Err(error) => {
-                    telemetry.accept_errors.add(1);
+                    telemetry.accept_errors.add_one();
                     failed(&error, &mut logged, service.now());
                     sleep(BACK_OFF).await;
                 }

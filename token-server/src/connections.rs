@@ -20,7 +20,6 @@ pub(crate) struct Connections {
     keep_alive: Option<Duration>,
     tasks: JoinSet<Close>,
     stop: CancellationToken,
-    opened: usize,
 }
 
 /// How serving ended.
@@ -40,7 +39,7 @@ impl Connections {
         keep_alive: Option<Duration>,
     ) -> Self {
         let stop = CancellationToken::new();
-        Self { service, patience, keep_alive, tasks: JoinSet::new(), stop, opened: 0 }
+        Self { service, patience, keep_alive, tasks: JoinSet::new(), stop }
     }
 
     /// Connections that are open, or have ended and were not yet counted as [`ended`](Self::ended).
@@ -54,9 +53,8 @@ impl Connections {
             // The peer is gone already, which the first read will tell.
             debug!(%peer, %error, "socket options");
         }
-        self.opened += 1;
-        self.service.telemetry.opened.add(1);
-        let mut session = self.service.session(self.opened);
+        self.service.telemetry.opened.add_one();
+        let mut session = self.service.session();
         let (patience, stop) = (self.patience, self.stop.child_token());
         let span = debug_span!("conn", %peer, namespace = tracing::field::Empty);
         let serve = async move {
@@ -74,7 +72,7 @@ impl Connections {
         match ended {
             Ok(close) => self.service.telemetry.closed(close),
             Err(failed) => {
-                self.service.telemetry.cut.add(1);
+                self.service.telemetry.cut.add_one();
                 if failed.is_panic() {
                     error!(error = %failed, "a connection's task panicked");
                 }

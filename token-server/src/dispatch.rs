@@ -1,141 +1,16 @@
-//! Translates between the wire and the engine: requests in, answers out.
+//! Translates between the wire and the engine: a request in, its answer out.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
-use limiter::{Clock, ClusterEngine, Decision, Membership, RuleReader, RuleSet, Tick, Undecided};
-use protocol::{BadRequest, Deframer, HELLO_VERSION, Request, Response, Status, kind};
+use limiter::{Decision, Membership, RuleSet, Tick, Undecided};
+use protocol::{BadRequest, HELLO_VERSION, Request, Response, Status, kind};
 use tracing::{Span, debug};
 
-use crate::{
-    Close, Options,
-    io::Handler,
-    telemetry::{Tally, Telemetry},
-    values::values,
-};
+use crate::{Service, values::values};
 
-/// Bytes of the longest answer, HELLO's.
-const ANSWER_LEN_MAX: usize = 22;
-/// Bytes of the shortest frame that is answered.
-const FRAME_LEN_MIN: usize = 7;
 /// Feature bits of HELLO. None yet: the types 3 and 4 are not decided, and no type from 17 up is
 /// answered with more than -4.
 const FEATURES: u32 = 0;
-
-/// What all connections of a server share.
-#[derive(Debug)]
-pub struct Service {
-    engine: Arc<ClusterEngine>,
-    clock: Arc<dyn Clock>,
-    /// The namespaces that a ping may name; empty: any.
-    namespaces: BTreeSet<Box<str>>,
-    /// Answers of one batch.
-    answers_max: usize,
-    pub(crate) telemetry: Arc<Telemetry>,
-}
-
-/// One connection: its place in the stream, and the namespace it belongs to.
-#[derive(Debug)]
-pub struct Session {
-    service: Arc<Service>,
-    rules: RuleReader,
-    deframer: Deframer,
-    membership: Option<Membership>,
-    number: usize,
-}
-
-impl Service {
-    /// A service over `engine`, which any number of connections may use.
-    #[must_use]
-    pub(crate) fn new(
-        engine: Arc<ClusterEngine>,
-        clock: Arc<dyn Clock>,
-        options: &Options,
-    ) -> Self {
-        Self {
-            engine,
-            clock,
-            namespaces: options.allowed_namespaces.iter().cloned().collect(),
-            answers_max: options.answers_max,
-            telemetry: Arc::default(),
-        }
-    }
-
-    /// A session for the connection with that number.
-    #[must_use]
-    pub fn session(self: &Arc<Self>, number: usize) -> Session {
-        Session {
-            service: Arc::clone(self),
-            rules: self.engine.reader(),
-            deframer: Deframer::requests(),
-            membership: None,
-            number,
-        }
-    }
-
-    pub(crate) fn now(&self) -> Tick {
-        self.clock.now()
-    }
-
-    fn join(&self, namespace: &str) -> Option<Membership> {
-        if !self.namespaces.is_empty() && !self.namespaces.contains(namespace) {
-            return None;
-        }
-        self.engine.join(namespace).ok()
-    }
-}
-
-impl Handler for Session {
-    fn batch(&mut self, input: &mut BytesMut, out: &mut BytesMut) -> Result<(), Close> {
-        let Self { service, rules, deframer, membership, number } = self;
-        // One reading of the clock and one set of rules for the whole batch.
-        let now = service.clock.now();
-        let rules = rules.load();
-        let mut tally = Tally::default();
-        let malformed_before = deframer.malformed();
-        let mut rest = &input[..];
-        out.reserve(service.answers_max.min(rest.len() / FRAME_LEN_MIN) * ANSWER_LEN_MAX);
-        let mut verdict = Ok(());
-        for _ in 0..service.answers_max {
-            let body = match deframer.next(&mut rest) {
-                Ok(Some(body)) => body,
-                Ok(None) => break,
-                Err(lost) => {
-                    verdict = Err(Close::Stream(lost));
-                    break;
-                }
-            };
-            let (answer, status) = match Request::decode(body) {
-                Ok(Request::Flow { xid, flow_id, count, priority }) => {
-                    tally.request(kind::FLOW);
-                    flow(xid, rules.acquire_flow(now, flow_id, count, priority))
-                }
-                Ok(request) => {
-                    tally.request(request.kind());
-                    other(request, now, rules, service, membership)
-                }
-                Err(bad) => {
-                    tally.request(bad.kind);
-                    tally.bad_bodies += 1;
-                    refuse(&bad)
-                }
-            };
-            tally.answer(status);
-            answer.encode(out);
-        }
-        let taken = input.len() - rest.len();
-        tally.bytes_read = taken as u64;
-        tally.bytes_written = out.len() as u64;
-        tally.bad_frames = deframer.malformed() - malformed_before;
-        service.telemetry.add(*number, &tally);
-        input.advance(taken);
-        verdict
-    }
-
-    fn is_skipping(&self) -> bool {
-        self.deframer.is_skipping()
-    }
-}
 
 /// The answer to a flow request, as `FlowRequestProcessor.java` makes it.
 #[inline]
@@ -162,7 +37,26 @@ fn param(xid: i32, values: usize, decided: Result<Decision, Undecided>) -> (Resp
     (Response::Param { xid, status, remaining, wait_ms: 0 }, status)
 }
 
-fn other(
+/// The answer to a request, and its status for the metrics.
+#[inline]
+pub(crate) fn answer(
+    request: Request<'_>,
+    now: Tick,
+    rules: &RuleSet,
+    service: &Service,
+    membership: &mut Option<Membership>,
+) -> (Response, Status) {
+    match request {
+        Request::Flow { xid, flow_id, count, priority } => {
+            flow(xid, rules.acquire_flow(now, flow_id, count, priority))
+        }
+        // Apart, so that what comes all day is small enough to be inlined.
+        other => answer_other(other, now, rules, service, membership),
+    }
+}
+
+#[inline(never)]
+fn answer_other(
     request: Request<'_>,
     now: Tick,
     rules: &RuleSet,
@@ -213,7 +107,7 @@ fn ping(
             }
             None => {
                 debug!(namespace, "ping refused");
-                service.telemetry.pings_refused.add(1);
+                service.telemetry.pings_refused.add_one();
                 return (Response::PingRefused { xid }, Status::Fail);
             }
         },
@@ -223,7 +117,7 @@ fn ping(
 }
 
 #[cold]
-fn refuse(bad: &BadRequest) -> (Response, Status) {
+pub(crate) fn refuse(bad: &BadRequest) -> (Response, Status) {
     debug!(xid = bad.xid, kind = bad.kind, reason = %bad.reason, "bad request");
     let ping = bad.kind == kind::PING;
     (bad.answer(), if ping { Status::Fail } else { Status::BadRequest })
@@ -244,4 +138,166 @@ fn saturated(tokens: u64) -> i32 {
 /// Whole milliseconds, rounded up: a caller that waits so long is never early.
 fn whole_ms(wait: Duration) -> i32 {
     i32::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use limiter::Settings;
+    use protocol::Param;
+
+    use super::*;
+    use crate::{Options, testing::*};
+
+    #[test]
+    fn tokens_are_granted_until_there_are_none() {
+        let session = &mut session();
+        assert_eq!(ask_flow(session, 101, 1, false), (Status::Ok, 1, 0));
+        assert_eq!(ask_flow(session, 101, 1, false), (Status::Ok, 0, 0));
+        assert_eq!(ask_flow(session, 101, 1, false), (Status::Blocked, 0, 0));
+    }
+
+    #[test]
+    fn a_wait_is_rounded_up_to_a_millisecond() {
+        let (service, clock) = service(Settings::default(), &Options::default());
+        let session = &mut service.session();
+        assert_eq!(ask_flow(session, 101, 2, false).0, Status::Ok);
+        // The first bucket is the oldest one now, and the next bucket takes its place.
+        clock.set(Tick(1_700_000_000_900_000_001));
+        assert_eq!(ask_flow(session, 101, 1, true), (Status::ShouldWait, 0, 100));
+        clock.set(Tick(1_700_000_000_999_999_999));
+        assert_eq!(ask_flow(session, 101, 1, true), (Status::ShouldWait, 0, 1));
+    }
+
+    #[test]
+    fn more_tokens_than_the_wire_can_say_are_the_most_it_can() {
+        assert_eq!(ask_flow(&mut session(), 102, 1, false), (Status::Ok, i32::MAX, 0));
+    }
+
+    #[test]
+    fn an_id_without_a_rule_of_that_kind_has_no_rule() {
+        let session = &mut session();
+        assert_eq!(ask_flow(session, 999, 1, false), (Status::NoRuleExists, 0, 0));
+        assert_eq!(ask_flow(session, 201, 1, false), (Status::NoRuleExists, 0, 0));
+    }
+
+    #[test]
+    fn ids_and_counts_below_one_are_bad_requests() {
+        let session = &mut session();
+        for (id, count) in [(0, 1), (-1, 1), (101, 0), (101, -1)] {
+            assert_eq!(ask_flow(session, id, count, false), (Status::BadRequest, 0, 0));
+        }
+        assert_eq!(ask_param(session, 0, &[Param::Int(1)]), (Status::BadRequest, 0, 0));
+    }
+
+    #[test]
+    fn a_namespace_over_its_request_limit_is_told_so() {
+        let settings = Settings { max_allowed_qps: Some(1.0), ..Settings::default() };
+        let session = &mut service(settings, &Options::default()).0.session();
+        assert_eq!(ask_flow(session, 102, 1, false).0, Status::Ok);
+        assert_eq!(ask_flow(session, 102, 1, false), (Status::TooManyRequest, 0, 0));
+        assert_eq!(ask_param(session, 1, &[Param::Int(1)]), (Status::TooManyRequest, 0, 0));
+    }
+
+    #[test]
+    fn parameters_have_no_wait_and_say_what_is_left_for_one_value_only() {
+        let session = &mut session();
+        let (a, b) = (Param::Str("a".into()), Param::Long(7));
+        assert_eq!(ask_param(session, 3, std::slice::from_ref(&a)), (Status::Ok, 2, 0));
+        assert_eq!(ask_param(session, 2, &[a.clone(), b.clone()]), (Status::Ok, -1, 0));
+        assert_eq!(ask_param(session, 1, &[b.clone(), a]), (Status::Blocked, 0, 0));
+        // The refused request took nothing of `b`.
+        assert_eq!(ask_param(session, 3, &[b]), (Status::Ok, 0, 0));
+    }
+
+    #[test]
+    fn every_type_of_parameter_has_a_counter_of_its_own() {
+        let session = &mut session();
+        let ones = [
+            Param::Int(1),
+            Param::Long(1),
+            Param::Byte(1),
+            Param::Double(1.0),
+            Param::Float(1.0),
+            Param::Short(1),
+            Param::Bool(true),
+            Param::Str("1".into()),
+        ];
+        assert_eq!(ask_param(session, 5, &ones), (Status::Ok, -1, 0));
+        for one in ones {
+            assert_eq!(ask_param(session, 1, &[one]), (Status::Blocked, 0, 0));
+        }
+    }
+
+    #[test]
+    fn a_ping_counts_its_connection_once_and_in_one_namespace() {
+        let (service, _) = service(Settings::default(), &Options::default());
+        let (mut a, mut b) = (service.session(), service.session());
+        assert_eq!(ask_ping(&mut a, "one"), Some(1));
+        assert_eq!(ask_ping(&mut a, "one"), Some(1));
+        assert_eq!(ask_ping(&mut b, "one"), Some(2));
+        assert_eq!(ask_ping(&mut b, "two"), Some(1));
+        assert_eq!(ask_ping(&mut a, "one"), Some(1));
+        drop(b);
+        assert_eq!(ask_ping(&mut a, "two"), Some(1));
+    }
+
+    #[test]
+    fn a_per_client_rule_counts_the_connections_that_pinged() {
+        let (service, _) = service(Settings::default(), &Options::default());
+        let (mut a, mut b) = (service.session(), service.session());
+        assert_eq!(ask_flow(&mut a, 103, 1, false), (Status::Blocked, 0, 0));
+        // A ping acts within the batch it came in.
+        let both = [&ping_request("default")[..], &flow_request(1, 103, 1, false)].concat();
+        let granted = Response::Flow { xid: 1, status: Status::Ok, remaining: 2, wait_ms: 0 };
+        assert_eq!(ask(&mut a, &both), [Response::Ping { xid: 0, connected: 1 }, granted]);
+        assert_eq!(ask_ping(&mut b, "default"), Some(2));
+        assert_eq!(ask_flow(&mut a, 103, 1, false), (Status::Ok, 4, 0));
+    }
+
+    #[test]
+    fn blank_and_forbidden_namespaces_are_refused_and_leave_the_connection_where_it_was() {
+        let allowed_namespaces = vec!["default".into(), "mine".into()];
+        let options = Options { allowed_namespaces, ..Options::default() };
+        let (service, _) = service(Settings::default(), &options);
+        let session = &mut service.session();
+        assert_eq!(ask_ping(session, "mine"), Some(1));
+        assert_eq!(ask_ping(session, "theirs"), None);
+        assert_eq!(ask_ping(session, " \t"), None);
+        assert_eq!(ask_ping(&mut service.session(), "mine"), Some(2));
+    }
+
+    #[test]
+    fn above_the_bound_on_namespaces_a_ping_is_refused() {
+        let settings = Settings { namespaces_max: 2, ..Settings::default() };
+        let (service, _) = service(settings, &Options::default());
+        let (mut a, mut b) = (service.session(), service.session());
+        // `default` has rules, so it is one of the two.
+        assert_eq!(ask_ping(&mut a, "one"), Some(1));
+        assert_eq!(ask_ping(&mut b, "two"), None);
+        drop(a);
+        assert_eq!(ask_ping(&mut b, "two"), Some(1));
+    }
+
+    #[test]
+    fn hello_tells_version_features_and_the_revision_of_the_rules() {
+        let bytes = [0, 5, 0, 0, 0, 9, 16];
+        let hello = Response::Hello { xid: 9, version: 1, features: 0, revision: 1 };
+        assert_eq!(ask(&mut session(), &bytes), [hello]);
+    }
+
+    #[test]
+    fn concurrency_tokens_are_refused_in_their_own_layouts() {
+        let mut bytes = BytesMut::new();
+        Request::ConcurrentAcquire { xid: 1, flow_id: 101, count: 1 }.encode(&mut bytes).unwrap();
+        Request::ConcurrentRelease { xid: 2, token_id: 5 }.encode(&mut bytes).unwrap();
+        let status = Status::BadRequest;
+        assert_eq!(
+            ask(&mut session(), &bytes),
+            [
+                Response::ConcurrentAcquire { xid: 1, status, token_id: 0 },
+                Response::ConcurrentRelease { xid: 2, status },
+            ]
+        );
+    }
 }

@@ -11,11 +11,14 @@ mod connections;
 mod dispatch;
 mod rules;
 mod server;
+mod session;
 mod telemetry;
+#[cfg(test)]
+mod testing;
 mod values;
 
 pub use close::Close;
 pub use connections::{Served, prepare};
-pub use dispatch::{Service, Session};
 pub use rules::Rules;
 pub use server::{BindError, Bound, Options, Server};
+pub use session::{Service, Session};

@@ -71,7 +71,7 @@ impl Rules {
         let errors = loaded.as_ref().map_or_else(|errors| errors.0.len() as u64, |_| 0);
         // Relaxed: a number for people; nothing is published with it.
         self.errors.store(errors, Ordering::Relaxed);
-        if errors > 0 { &self.failed } else { &self.succeeded }.add(1);
+        if errors > 0 { &self.failed } else { &self.succeeded }.add_one();
         loaded
     }
 

@@ -1,102 +1,122 @@
-//! What the server counts, and how: plain numbers during a batch, atomics once after it.
-//!
-//! The list of all metrics is in [`metrics`].
+//! What the server counts. What moves with every request is counted by each connection for itself
+//! and summed up when somebody looks; the list of all metrics is in [`metrics`].
 
 pub(crate) mod metrics;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use protocol::{Status, kind};
 
 use crate::Close;
-
-/// Cells that connections spread their counts over, so that threads seldom meet in one.
-const SHARDS: usize = 16;
-
-/// Places for request types: the six that there are, and unknown ones.
-const REQUESTS: usize = 7;
-
-/// Places for statuses: -4 to 7, rounded up to where a mask can stand for a check.
-const ANSWERS: usize = 16;
 
 /// A count that only rises.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
 impl Count {
-    #[inline]
-    pub(crate) fn add(&self, n: u64) {
+    /// Adds one; any number of threads may.
+    pub(crate) fn add_one(&self) {
         // Relaxed: the count is the whole state; no other memory is published with it.
-        self.0.fetch_add(n, Ordering::Relaxed);
+        self.0.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Adds `n`, if nobody else adds to this count at the same time: not one locked instruction.
+    #[inline]
+    fn add_alone(&self, n: u64) {
+        // Relaxed: as in `add_one`.
+        self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
+    }
+
+    #[inline]
     pub(crate) fn get(&self) -> u64 {
-        // Relaxed: as in `add`.
+        // Relaxed: as in `add_one`.
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Counts of one batch of requests.
+/// Places of the counts of one connection.
+const BATCHES: usize = 0;
+const BYTES_READ: usize = 1;
+const BYTES_WRITTEN: usize = 2;
+const BAD_BODIES: usize = 3;
+const BAD_FRAMES: usize = 4;
+/// The six types of request, and unknown ones.
+const REQUESTS: usize = 8;
+const REQUEST_TYPES: usize = 7;
+/// Statuses from -4 up, rounded up to where a mask can stand for a check.
+const ANSWERS: usize = 16;
+const STATUSES: usize = 16;
+const PLACES: usize = ANSWERS + STATUSES;
+
+/// What one connection did. Only its task adds; anybody may read.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
-    requests: [u32; REQUESTS],
-    answers: [u32; ANSWERS],
-    /// Frames with a head and nothing sensible behind it.
-    pub(crate) bad_bodies: u64,
-    /// Frames without a usable head.
-    pub(crate) bad_frames: u64,
-    pub(crate) bytes_read: u64,
-    pub(crate) bytes_written: u64,
-}
+pub(crate) struct Traffic([Count; PLACES]);
 
-impl Tally {
+impl Traffic {
+    /// Counts a frame that was read, by the type in its head.
     #[inline]
-    pub(crate) fn request(&mut self, kind: i8) {
-        let place = match kind {
-            kind::PING => 0,
-            kind::FLOW => 1,
-            kind::PARAM => 2,
-            kind::CONCURRENT_ACQUIRE => 3,
-            kind::CONCURRENT_RELEASE => 4,
-            kind::HELLO => 5,
-            _ => 6,
-        };
-        if let Some(count) = self.requests.get_mut(place) {
-            *count += 1;
-        }
+    pub(crate) fn request(&self, kind: i8) {
+        self.add(REQUESTS + request_place(kind), 1);
+    }
+
+    /// Counts an answer.
+    #[inline]
+    pub(crate) fn answer(&self, status: Status) {
+        self.add(ANSWERS + answer_place(status), 1);
+    }
+
+    /// Counts a frame with a head and nothing sensible behind it.
+    pub(crate) fn bad_body(&self) {
+        self.add(BAD_BODIES, 1);
+    }
+
+    /// Counts what was read and what is to be written, which makes a batch if it is anything, and
+    /// the frames that had no usable head.
+    #[inline]
+    pub(crate) fn batch(&self, read: usize, written: usize, bad_frames: u64) {
+        self.add(BATCHES, u64::from(written > 0));
+        self.add(BYTES_READ, read as u64);
+        self.add(BYTES_WRITTEN, written as u64);
+        self.add(BAD_FRAMES, bad_frames);
     }
 
     #[inline]
-    pub(crate) fn answer(&mut self, status: Status) {
-        if let Some(count) = self.answers.get_mut(answer_place(status)) {
-            *count += 1;
+    fn add(&self, place: usize, n: u64) {
+        if let Some(count) = self.0.get(place) {
+            count.add_alone(n);
         }
     }
 }
 
-/// The place of a status among the [`ANSWERS`]. Every status that is sent has one of its own.
+#[inline]
+fn request_place(kind: i8) -> usize {
+    match kind {
+        kind::PING => 0,
+        kind::FLOW => 1,
+        kind::PARAM => 2,
+        kind::CONCURRENT_ACQUIRE => 3,
+        kind::CONCURRENT_RELEASE => 4,
+        kind::HELLO => 5,
+        _ => 6,
+    }
+}
+
+/// Every status that is sent has a place of its own.
 #[inline]
 fn answer_place(status: Status) -> usize {
-    usize::from(i8::from(status).wrapping_add(4).cast_unsigned()) % ANSWERS
-}
-
-/// The counts of the connections that share a cell, apart from those of all others.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Shard {
-    batches: Count,
-    bytes_read: Count,
-    bytes_written: Count,
-    bad_bodies: Count,
-    bad_frames: Count,
-    requests: [Count; REQUESTS],
-    answers: [Count; ANSWERS],
+    usize::from(i8::from(status).wrapping_add(4).cast_unsigned()) % STATUSES
 }
 
 /// Everything that the server counts besides what the engine does.
 #[derive(Debug, Default)]
 pub(crate) struct Telemetry {
-    shards: [Shard; SHARDS],
+    traffic: Mutex<AllTraffic>,
     /// Connections that were let in.
     pub(crate) opened: Count,
     closed: [Count; Close::REASONS.len()],
@@ -112,42 +132,62 @@ pub(crate) struct Telemetry {
     pub(crate) pings_refused: Count,
 }
 
+/// What the connections did: those that are open, and all that were.
+#[derive(Debug, Default)]
+struct AllTraffic {
+    open: HashMap<u64, Arc<Traffic>>,
+    ended: [u64; PLACES],
+    opened: u64,
+}
+
+/// A connection's place among the open ones; leaves when dropped.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    telemetry: Arc<Telemetry>,
+    number: u64,
+    pub(crate) traffic: Arc<Traffic>,
+}
+
 impl Telemetry {
-    /// Adds one batch of the connection with that number.
-    #[inline]
-    pub(crate) fn add(&self, connection: usize, tally: &Tally) {
-        let Some(shard) = self.shards.get(connection % SHARDS) else { return };
-        shard.batches.add(1);
-        shard.bytes_read.add(tally.bytes_read);
-        shard.bytes_written.add(tally.bytes_written);
-        let requests = shard.requests.iter().zip(tally.requests);
-        for (count, n) in requests.chain(shard.answers.iter().zip(tally.answers)) {
-            if n > 0 {
-                count.add(u64::from(n));
-            }
-        }
-        if tally.bad_bodies + tally.bad_frames > 0 {
-            shard.bad_bodies.add(tally.bad_bodies);
-            shard.bad_frames.add(tally.bad_frames);
-        }
+    /// Begins to count the traffic of one connection.
+    pub(crate) fn connection(self: &Arc<Self>) -> Counted {
+        let traffic = Arc::<Traffic>::default();
+        let all = &mut *self.all_traffic();
+        all.opened += 1;
+        all.open.insert(all.opened, Arc::clone(&traffic));
+        Counted { telemetry: Arc::clone(self), number: all.opened, traffic }
     }
 
     /// Counts a connection that ended by itself.
     pub(crate) fn closed(&self, why: Close) {
         if let Some(count) = self.closed.get(why.place()) {
-            count.add(1);
+            count.add_one();
         }
     }
 
-    fn sum(&self, count: impl Fn(&Shard) -> u64) -> u64 {
-        self.shards.iter().map(count).sum()
+    /// The traffic of all connections that are or were.
+    fn sums(&self) -> [u64; PLACES] {
+        let all = self.all_traffic();
+        let mut sums = all.ended;
+        all.open.values().for_each(|traffic| add(&mut sums, traffic));
+        sums
     }
 
-    fn requests(&self, place: usize) -> u64 {
-        self.sum(|shard| shard.requests.get(place).map_or(0, Count::get))
+    fn all_traffic(&self) -> MutexGuard<'_, AllTraffic> {
+        self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn answers(&self, status: Status) -> u64 {
-        self.sum(|shard| shard.answers.get(answer_place(status)).map_or(0, Count::get))
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let all = &mut *self.telemetry.all_traffic();
+        all.open.remove(&self.number);
+        add(&mut all.ended, &self.traffic);
+    }
+}
+
+fn add(sums: &mut [u64; PLACES], traffic: &Traffic) {
+    for (sum, count) in sums.iter_mut().zip(&traffic.0) {
+        *sum += count.get();
     }
 }

@@ -29,9 +29,9 @@ impl Look {
     /// The files of `path` now. What cannot be listed has no files.
     pub(super) fn at(path: &Path) -> Self {
         let listing = name::list(path).unwrap_or_default();
-        let stamped = listing.files.into_iter().map(|file| {
-            let stamp = fs::metadata(&file.path).ok().as_ref().map(Stamp::of);
-            (file.path, stamp)
+        let stamped = listing.files.into_iter().map(|path| {
+            let stamp = fs::metadata(&path).ok().as_ref().map(Stamp::of);
+            (path, stamp)
         });
         // What is not read is only seen to be there.
         Self(stamped.chain(listing.unknown.into_iter().map(|path| (path, None))).collect())

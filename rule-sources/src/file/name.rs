@@ -10,30 +10,19 @@ use limiter::rule::Contents;
 /// What every name of a rule file in a directory ends with.
 const ENDING: &str = "-rules.json";
 
-/// One file to read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RuleFile {
-    pub(super) path: PathBuf,
-    pub(super) namespace: Box<str>,
-    pub(super) contents: Contents,
-}
-
 /// The files of a source, each list in the order of its names.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    pub(super) files: Vec<RuleFile>,
+    pub(super) files: Vec<PathBuf>,
     /// Files whose names end as rule files' do, and yet say neither namespace nor kind.
     pub(super) unknown: Vec<PathBuf>,
 }
 
-impl RuleFile {
-    /// A file whose path the operator gave: its name need not have the form.
-    pub(super) fn new(path: PathBuf) -> Self {
-        let form = path.file_name().and_then(|name| name.to_str()).and_then(form);
-        let (namespace, contents) = form.unwrap_or(("default", Contents::Mixed));
-        let namespace = namespace.into();
-        Self { path, namespace, contents }
-    }
+/// Whose rules of which kind `path` holds. What the operator named need not have the form: it is
+/// of the default namespace then.
+pub(super) fn meaning(path: &Path) -> (&str, Contents) {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.and_then(form).unwrap_or(("default", Contents::Mixed))
 }
 
 /// What a name of the form says.
@@ -50,7 +39,7 @@ fn form(name: &str) -> Option<(&str, Contents)> {
 pub(super) fn list(path: &Path) -> io::Result<Listing> {
     let mut listing = Listing::default();
     if !path.is_dir() {
-        listing.files.push(RuleFile::new(path.into()));
+        listing.files.push(path.into());
         return Ok(listing);
     }
     for entry in fs::read_dir(path)? {
@@ -61,11 +50,11 @@ pub(super) fn list(path: &Path) -> io::Result<Listing> {
             continue;
         }
         match name.to_str().and_then(form) {
-            Some(_) => listing.files.push(RuleFile::new(entry.path())),
+            Some(_) => listing.files.push(entry.path()),
             None => listing.unknown.push(entry.path()),
         }
     }
-    listing.files.sort_by(|a, b| a.path.cmp(&b.path));
+    listing.files.sort();
     listing.unknown.sort();
     Ok(listing)
 }
@@ -87,10 +76,9 @@ mod tests {
 
     #[test]
     fn a_file_of_any_other_name_is_of_the_default_namespace() {
-        let file = RuleFile::new("conf/rules.json".into());
-        assert_eq!((&*file.namespace, file.contents), ("default", Contents::Mixed));
-        let file = RuleFile::new("conf/shop-param-rules.json".into());
-        assert_eq!((&*file.namespace, file.contents), ("shop", Contents::Param));
+        let meaning = |path| meaning(Path::new(path));
+        assert_eq!(meaning("conf/rules.json"), ("default", Contents::Mixed));
+        assert_eq!(meaning("conf/shop-param-rules.json"), ("shop", Contents::Param));
     }
 
     #[test]
@@ -108,7 +96,7 @@ mod tests {
             fs::write(dir.path().join(name), "[]").unwrap();
         }
         let listing = list(dir.path()).unwrap();
-        let names: Vec<_> = listing.files.iter().map(|f| f.path.file_name().unwrap()).collect();
+        let names: Vec<_> = listing.files.iter().map(|path| path.file_name().unwrap()).collect();
         assert_eq!(names, ["a-param-rules.json", "b-flow-rules.json"]);
         assert_eq!(listing.unknown, [dir.path().join("odd-rules.json")]);
     }

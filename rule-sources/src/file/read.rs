@@ -14,21 +14,46 @@ use super::finding;
 /// and is not read into memory to find out.
 pub const FILE_LEN_MAX: u64 = 1 << 30;
 
+/// Why a file gave no text.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unread {
+    pub(super) finding: Finding,
+    /// Whether it can be another time, with the file as it is: no file descriptor was left, say.
+    pub(super) passing: bool,
+}
+
+impl Unread {
+    pub(super) fn because(path: &Path, line: Option<u32>, remedy: &str) -> Self {
+        Self { finding: finding(path, line, remedy), passing: false }
+    }
+
+    /// What the system said when it did not let us read `path`.
+    pub(super) fn refused(path: &Path, error: &io::Error) -> Self {
+        Self {
+            finding: finding(path, None, &format!("cannot be read: {error}")),
+            passing: !matches!(
+                error.kind(),
+                ErrorKind::PermissionDenied | ErrorKind::NotADirectory | ErrorKind::IsADirectory
+            ),
+        }
+    }
+}
+
 /// The text of `path`; `None` when there is no such file, or a link to none.
-pub(super) fn text(path: &Path) -> Result<Option<String>, Finding> {
+pub(super) fn text(path: &Path) -> Result<Option<String>, Unread> {
     // Looked at before it is opened: opening a pipe that nobody writes to would never return.
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(finding(path, None, &refused(&e))),
+        Err(e) => return Err(Unread::refused(path, &e)),
     };
     if !metadata.is_file() {
         let what = if metadata.is_dir() { "a directory" } else { "a pipe or a device" };
-        return Err(finding(path, None, &format!("is {what}; must be a file")));
+        return Err(Unread::because(path, None, &format!("is {what}; must be a file")));
     }
     let too_long = || {
         let remedy = format!("is longer than {FILE_LEN_MAX} bytes; split it by namespace");
-        finding(path, None, &remedy)
+        Unread::because(path, None, &remedy)
     };
     if metadata.len() > FILE_LEN_MAX {
         return Err(too_long());
@@ -42,14 +67,14 @@ pub(super) fn text(path: &Path) -> Result<Option<String>, Finding> {
         Ok(len) if len as u64 > FILE_LEN_MAX => return Err(too_long()),
         Ok(_) => {}
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(finding(path, None, &refused(&e))),
+        Err(e) => return Err(Unread::refused(path, &e)),
     }
     let text = String::from_utf8(bytes).map_err(|e| {
         let good = e.as_bytes().get(..e.utf8_error().valid_up_to()).unwrap_or_default();
         let breaks = good.iter().filter(|&&b| b == b'\n').count();
         let line = u32::try_from(breaks + 1).unwrap_or(u32::MAX);
         let remedy = format!("byte {} is not UTF-8; save the file as UTF-8", good.len());
-        finding(path, Some(line), &remedy)
+        Unread::because(path, Some(line), &remedy)
     })?;
     // Sentinel's parser (fastjson's `JSONScanner`) skips a byte order mark, too.
     Ok(Some(match text.strip_prefix('\u{feff}') {
@@ -58,17 +83,12 @@ pub(super) fn text(path: &Path) -> Result<Option<String>, Finding> {
     }))
 }
 
-/// What to say of a file or directory that the system does not let us read.
-pub(super) fn refused(e: &io::Error) -> String {
-    format!("cannot be read: {e}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn remedy(path: &Path) -> String {
-        text(path).unwrap_err().to_string().replace(&path.display().to_string(), "FILE")
+        text(path).unwrap_err().finding.to_string().replace(&path.display().to_string(), "FILE")
     }
 
     #[test]

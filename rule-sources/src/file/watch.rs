@@ -9,10 +9,13 @@ mod links;
 
 use std::{
     collections::BTreeSet,
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -46,10 +49,23 @@ impl Default for Pace {
 /// A file that is written on and on is told of after this many times [`Pace::quiet`].
 const QUIET_ROUNDS_MAX: u32 = 4;
 
-/// Starts a thread that tells every change from `seen` on, until the changes are dropped.
-pub(super) fn start(path: PathBuf, seen: Look, pace: Pace) -> io::Result<Changes> {
+/// Starts a thread that tells every change from `seen` on, until the changes are dropped, and
+/// tells one at each look after `again` was set.
+pub(super) fn start(
+    path: PathBuf,
+    seen: Look,
+    again: Arc<AtomicBool>,
+    pace: Pace,
+) -> io::Result<Changes> {
     let desk = Arc::new(Desk::default());
-    let watch = Watch { desk: Arc::clone(&desk), path, pace, events: None, watched: BTreeSet::new() };
+    let watch = Watch {
+        desk: Arc::clone(&desk),
+        path,
+        again,
+        pace,
+        events: None,
+        watched: BTreeSet::new(),
+    };
     thread::Builder::new().name("rule-watch".into()).spawn(move || watch.run(seen))?;
     Ok(Changes::new(Arc::clone(&desk.signal), StopOnDrop(desk)))
 }
@@ -142,6 +158,8 @@ impl Drop for StopOnDrop {
 struct Watch {
     desk: Arc<Desk>,
     path: PathBuf,
+    /// The last load is worth another.
+    again: Arc<AtomicBool>,
     pace: Pace,
     events: Option<RecommendedWatcher>,
     /// Directories whose events come.
@@ -158,7 +176,9 @@ impl Watch {
         self.desk.state().woken = true;
         while let Some(touched) = self.desk.next(self.pace) {
             let look = Look::at(&self.path);
-            if touched || look != seen {
+            // Relaxed: the flag is the whole state.
+            let again = self.again.swap(false, Ordering::Relaxed);
+            if touched || look != seen || again {
                 self.follow(&look);
                 seen = look;
                 self.desk.signal.notify_one();
@@ -215,7 +235,6 @@ impl Watch {
     }
 }
 
-/// The name that events have for a file.
-fn name(path: &Path) -> Option<&OsStr> {
-    path.file_name()
-}
+#[cfg(test)]
+#[cfg(unix)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use bytes::BytesMut;
-use protocol::{Request, kind};
+use protocol::Request;
 
 use crate::wire::{Tally, Wire};
 
@@ -56,9 +56,9 @@ impl Wire for Flow {
         tally: &mut Tally,
     ) -> Result<(usize, usize)> {
         let (answers, _) = bytes.as_chunks::<ANSWER_LEN>();
-        let mut xid = (batch % self.batches * self.depth + first) as u64;
+        let first_xid = (batch % self.batches * self.depth + first) as u64;
         let mut ok = 0;
-        for answer in answers {
+        for (xid, answer) in (first_xid..).zip(answers) {
             let head = answer.first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
             if head == ANSWER_OK | xid << 16 {
                 ok += 1;
@@ -68,7 +68,6 @@ impl Wire for Flow {
                 let [.., status] = head.to_be_bytes();
                 tally.other(i64::from(status.cast_signed()));
             }
-            xid += 1;
         }
         tally.expected += ok;
         Ok((answers.len(), answers.len() * ANSWER_LEN))
@@ -78,7 +77,7 @@ impl Wire for Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::{Response, Status};
+    use protocol::{Response, Status, kind};
 
     fn answers(statuses: &[(i32, Status)]) -> Vec<u8> {
         let mut out = BytesMut::new();

@@ -27,24 +27,20 @@ fn parse(text: &str, path: &Path, config: &mut Config, errors: &mut Vec<ConfigEr
         let at = error.span().map_or(0, |span| span.start);
         errors.push(ConfigError::new(origin(at), "", "", error.message().into()));
     }
-    for (name, value) in table.get_ref() {
-        let at = name.span().start;
+    let mut entries: Vec<_> = table.get_ref().iter().collect();
+    entries.sort_by_key(|(name, _)| name.span().start);
+    for (name, value) in entries {
+        let origin = || origin(name.span().start);
+        let mut wrong = |remedy: &str| {
+            let value = text.get(value.span()).unwrap_or_default();
+            errors.push(ConfigError::new(origin(), name.get_ref(), value, remedy.into()));
+        };
         match KEYS.iter().find(|key| key.name == name.get_ref()) {
             Some(key) => match given(value.get_ref()) {
-                Some(given) => config.set(key, &given, || origin(at), errors),
-                None => errors.push(ConfigError::new(
-                    origin(at),
-                    key.name,
-                    text.get(value.span()).unwrap_or_default(),
-                    "one value, or a list of such".into(),
-                )),
+                Some(given) => config.set(key, &given, origin, errors),
+                None => wrong("one value, or a list of such"),
             },
-            None => errors.push(ConfigError::new(
-                origin(at),
-                name.get_ref(),
-                text.get(value.span()).unwrap_or_default(),
-                "unknown key; --print-config shows all".into(),
-            )),
+            None => wrong("unknown key; --print-config shows all"),
         }
     }
 }

@@ -10,7 +10,10 @@ use prometheus_client::{
 };
 use protocol::Status;
 
-use super::{Count, Telemetry};
+use super::{
+    ANSWERS, BAD_BODIES, BAD_FRAMES, BATCHES, BYTES_READ, BYTES_WRITTEN, Count, REQUESTS,
+    Telemetry, answer_place,
+};
 use crate::{Close, rules::Rules};
 
 /// Registers the server's own metrics, and those of its rules if it loads any.
@@ -28,7 +31,7 @@ struct Metrics {
     rules: Option<Arc<Rules>>,
 }
 
-const REQUEST_TYPES: [&str; super::REQUESTS] =
+const REQUEST_TYPES: [&str; super::REQUEST_TYPES] =
     ["ping", "flow", "param", "concurrent_acquire", "concurrent_release", "hello", "unknown"];
 
 const STATUSES: [(&str, Status); 7] = [
@@ -44,6 +47,8 @@ const STATUSES: [(&str, Status); 7] = [
 impl Collector for Metrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let t = &*self.telemetry;
+        let sums = t.sums();
+        let sum = |place: usize| sums.get(place).copied().unwrap_or_default();
         let mut to = Encoder(encoder);
         to.count("connections_opened", "Connections that were let in", t.opened.get())?;
         let ended = Close::REASONS.into_iter().zip(t.closed.iter().map(Count::get));
@@ -64,14 +69,11 @@ impl Collector for Metrics {
             "Accepts that failed for want of file descriptors or memory",
             t.accept_errors.get(),
         )?;
-        let requests = REQUEST_TYPES.into_iter().zip((0..).map(|place| t.requests(place)));
+        let requests = REQUEST_TYPES.into_iter().zip((REQUESTS..).map(sum));
         to.family("requests", "Frames that were answered, by type", "type", requests)?;
-        let answers = STATUSES.into_iter().map(|(name, status)| (name, t.answers(status)));
-        to.family("answers", "Answers, by status", "status", answers)?;
-        let malformed = [
-            ("body", t.sum(|shard| shard.bad_bodies.get())),
-            ("frame", t.sum(|shard| shard.bad_frames.get())),
-        ];
+        let answers = STATUSES.map(|(name, status)| (name, sum(ANSWERS + answer_place(status))));
+        to.family("answers", "Answers, by status", "status", answers.into_iter())?;
+        let malformed = [("body", sum(BAD_BODIES)), ("frame", sum(BAD_FRAMES))];
         to.family(
             "malformed",
             "Frames that were no requests: with a bad body (answered), or without a usable head",
@@ -79,12 +81,9 @@ impl Collector for Metrics {
             malformed.into_iter(),
         )?;
         to.count("pings_refused", "Pings for namespaces that cannot be", t.pings_refused.get())?;
-        let batches = t.sum(|shard| shard.batches.get());
-        to.count("batches", "Batches of requests, each answered with one write", batches)?;
-        let read = t.sum(|shard| shard.bytes_read.get());
-        to.count("bytes_read", "Bytes of requests", read)?;
-        let written = t.sum(|shard| shard.bytes_written.get());
-        to.count("bytes_written", "Bytes of answers", written)?;
+        to.count("batches", "Batches of requests, each answered with one write", sum(BATCHES))?;
+        to.count("bytes_read", "Bytes of requests", sum(BYTES_READ))?;
+        to.count("bytes_written", "Bytes of answers", sum(BYTES_WRITTEN))?;
         self.encode_rules(&mut to)
     }
 }

@@ -50,7 +50,8 @@ fn directory(path: &Path) -> Option<PathBuf> {
     Some(if parent.as_os_str().is_empty() { Path::new(".").into() } else { parent.into() })
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::symlink;
 

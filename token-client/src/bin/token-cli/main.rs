@@ -1,3 +1,1 @@
-//! Placeholder.
-
 fn main() {}

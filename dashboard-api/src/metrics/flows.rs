@@ -1,0 +1,147 @@
+//! Flow rules.
+
+use std::fmt;
+
+use limiter::{
+    Flow, FlowTotals, RuleSet, Tick,
+    rule::{Scope, ThresholdUnit},
+};
+use prometheus_client::encoding::DescriptorEncoder;
+
+use super::{
+    bounded::Bounded,
+    series::{Labels, OTHER, counters, gauge, gauges, label},
+};
+
+/// One flow's samples, or those of all that are not shown.
+struct Row {
+    flow_id: String,
+    namespace: String,
+    resource: String,
+    totals: FlowTotals,
+    window: u64,
+    booked: u64,
+}
+
+impl Row {
+    fn labels(&self) -> Labels<'_, 3> {
+        [("flow_id", &self.flow_id), ("namespace", &self.namespace), ("resource", &self.resource)]
+    }
+
+    /// One sample a decision.
+    fn decisions(&self, values: [u64; 3]) -> [(Labels<'_, 4>, u64); 3] {
+        let [flow_id, namespace, resource] = self.labels();
+        let sample =
+            |decision, value| ([flow_id, namespace, resource, ("decision", decision)], value);
+        let [pass, wait, block] = values;
+        [sample("pass", pass), sample("wait", wait), sample("block", block)]
+    }
+}
+
+pub(super) fn encode(
+    encoder: &mut DescriptorEncoder<'_>,
+    rules: &RuleSet,
+    exceed_count: f64,
+    now: Tick,
+    bounded: &Bounded<i64>,
+) -> fmt::Result {
+    let all = rules.flows().map(|(id, flow)| (id, flow, flow.totals())).collect();
+    let requests = |t: &FlowTotals| t.pass_requests + t.wait_requests + t.block_requests;
+    let (shown, rest) = bounded.split(all, |(id, ..)| *id, |(.., totals)| requests(totals));
+
+    let mut rows: Vec<Row> =
+        shown.iter().map(|(id, flow, totals)| row(*id, flow, *totals, now)).collect();
+    if !rest.is_empty() {
+        rows.push(sum(rest.iter().map(|(id, flow, totals)| row(*id, flow, *totals, now))));
+    }
+
+    counters(
+        encoder,
+        "tollgate_flow_requests",
+        "Requests decided by a flow rule.",
+        rows.iter().flat_map(|row| {
+            let t = &row.totals;
+            row.decisions([t.pass_requests, t.wait_requests, t.block_requests])
+        }),
+    )?;
+    counters(
+        encoder,
+        "tollgate_flow_tokens",
+        "Tokens of the requests decided by a flow rule.",
+        rows.iter().flat_map(|row| {
+            let t = &row.totals;
+            row.decisions([t.pass_tokens, t.wait_tokens, t.block_tokens])
+        }),
+    )?;
+    gauges(
+        encoder,
+        "tollgate_flow_threshold_tokens",
+        "Tokens that the flow rule allows in one window now.",
+        rows.iter()
+            .zip(&shown)
+            .map(|(row, (_, flow, _))| (row.labels(), allowed(flow, exceed_count))),
+    )?;
+    gauges(
+        encoder,
+        "tollgate_flow_window_tokens",
+        "Tokens taken in the window that ends now.",
+        rows.iter().map(|row| (row.labels(), gauge(row.window))),
+    )?;
+    gauges(
+        encoder,
+        "tollgate_flow_booked_tokens",
+        "Tokens booked for the bucket that comes next.",
+        rows.iter().map(|row| (row.labels(), gauge(row.booked))),
+    )
+}
+
+fn row(id: i64, flow: &Flow, totals: FlowTotals, now: Tick) -> Row {
+    let (window, booked) = flow.usage(now);
+    Row {
+        flow_id: id.to_string(),
+        namespace: label(flow.namespace().name()),
+        resource: label(&flow.rule().resource),
+        totals,
+        window,
+        booked,
+    }
+}
+
+fn sum(rows: impl Iterator<Item = Row>) -> Row {
+    let mut sum = Row {
+        flow_id: OTHER.into(),
+        namespace: String::new(),
+        resource: String::new(),
+        totals: FlowTotals::default(),
+        window: 0,
+        booked: 0,
+    };
+    for row in rows {
+        sum.totals.pass_requests += row.totals.pass_requests;
+        sum.totals.pass_tokens += row.totals.pass_tokens;
+        sum.totals.wait_requests += row.totals.wait_requests;
+        sum.totals.wait_tokens += row.totals.wait_tokens;
+        sum.totals.block_requests += row.totals.block_requests;
+        sum.totals.block_tokens += row.totals.block_tokens;
+        sum.window += row.window;
+        sum.booked += row.booked;
+    }
+    sum
+}
+
+/// Tokens that the rule allows in one window: its count, times `exceed_count`, times the connected
+/// clients for a rule that counts per client, times the window in seconds where the count is a
+/// per-second average and the window is longer than a second.
+fn allowed(flow: &Flow, exceed_count: f64) -> f64 {
+    let rule = flow.rule();
+    let Some(cluster) = rule.cluster else { return 0.0 };
+    let clients = match cluster.scope {
+        Scope::Global => 1.0,
+        Scope::PerClient => f64::from(flow.namespace().connected()),
+    };
+    let seconds = match cluster.unit {
+        ThresholdUnit::Sentinel => (gauge(cluster.window.interval_ms()) / 1_000.0).max(1.0),
+        ThresholdUnit::Window => 1.0,
+    };
+    rule.count * clients * exceed_count * seconds
+}

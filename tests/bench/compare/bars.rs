@@ -1,0 +1,169 @@
+//! What the measurements must reach.
+
+use crate::{
+    decision::Case,
+    run::{Results, Sample, Subject},
+    spread::Spread,
+};
+
+/// One ratio, what it must be, and what it was.
+#[derive(Debug)]
+pub(crate) struct Bar {
+    what: String,
+    limit: f64,
+    /// Whether the ratio must be the limit at least, or at most.
+    at_least: bool,
+    /// `None` when a peer was skipped.
+    measured: Option<Spread>,
+    note: Option<String>,
+}
+
+impl Bar {
+    /// Whether it is reached; `None`: not measured.
+    fn reached(&self) -> Option<bool> {
+        let measured = self.measured?.median;
+        Some(if self.at_least { measured >= self.limit } else { measured <= self.limit })
+    }
+
+    /// A line of the page.
+    pub(crate) fn show(&self) -> String {
+        let Self { what, limit, measured, note, .. } = self;
+        let verdict = match self.reached() {
+            Some(true) => "pass",
+            Some(false) => "**FAIL**",
+            None => "not measured",
+        };
+        let sign = if self.at_least { '≥' } else { '≤' };
+        let measured = measured.map_or(String::new(), |spread| format!(": {}", spread.show(2)));
+        let note = note.as_ref().map_or(String::new(), |note| format!("; {note}"));
+        format!("- {verdict}, {what}, bar {sign} {limit}{measured}{note}")
+    }
+}
+
+fn per_second(sample: &Sample) -> f64 {
+    sample.per_second
+}
+
+fn cpu(sample: &Sample) -> f64 {
+    sample.cpu_us
+}
+
+/// Requests that the CPU time of a second is enough for.
+fn per_cpu_second(sample: &Sample) -> f64 {
+    1e6 / sample.cpu_us
+}
+
+/// Throughput of one of our subjects as a multiple of another's. Where a server had time to spare
+/// the generator was the limit, and requests per CPU second are compared instead.
+fn throughput(results: &Results, depth: u16, ours: Subject, other: Subject, limit: f64) -> Bar {
+    let subjects = (ours, other);
+    let bound: Vec<_> = [ours, other]
+        .into_iter()
+        .filter(|subject| results.generator_bound(depth, *subject))
+        .map(Subject::name)
+        .collect();
+    let by_clock = results.ratio(depth, subjects, per_second);
+    let (measured, note) = match by_clock {
+        Some(by_clock) if !bound.is_empty() => {
+            let note = format!(
+                "by CPU per request, since the generator limited {}; requests/s {}",
+                bound.join(" and "),
+                by_clock.show(2)
+            );
+            (results.ratio(depth, subjects, per_cpu_second), Some(note))
+        }
+        by_clock => (by_clock, None),
+    };
+    let what = format!("depth {depth}: throughput, {} to {}", ours.name(), other.name());
+    Bar { what, limit, at_least: true, measured, note }
+}
+
+/// All bars, in the order of the page.
+pub(crate) fn all(results: &Results, decisions: &[Case]) -> Vec<Bar> {
+    use Subject::{Echo, Java, ManyFlows, OneFlow, RedisIncr, RedisLua};
+    let mut bars = Vec::new();
+    for ours in [OneFlow, ManyFlows] {
+        for (depth, fast, cheap) in [(1, 0.95, 1.05), (16, 0.92, 1.10), (64, 0.80, 1.35)] {
+            bars.push(throughput(results, depth, ours, Echo, fast));
+            bars.push(Bar {
+                what: format!("depth {depth}: CPU per request, {} to echo", ours.name()),
+                limit: cheap,
+                at_least: false,
+                measured: results.ratio(depth, (ours, Echo), cpu),
+                note: None,
+            });
+        }
+    }
+    for (other, depth, limit) in [
+        (Java, 1, 1.3),
+        (Java, 16, 15.0),
+        (Java, 64, 30.0),
+        (RedisIncr, 16, 1.7),
+        (RedisIncr, 64, 2.5),
+        (RedisLua, 16, 5.0),
+        (RedisLua, 64, 8.0),
+    ] {
+        bars.push(throughput(results, depth, OneFlow, other, limit));
+    }
+    for case in decisions.iter().filter(|case| case.threads == 1 && case.subject == "tollgate") {
+        bars.push(Bar {
+            what: format!("in-process, {} flows: one decision to governor's", case.flows),
+            limit: 3.0,
+            at_least: false,
+            measured: Some(case.times_governor()),
+            note: None,
+        });
+    }
+    bars
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(per_second: f64, cpu_us: f64, busy: f64) -> Sample {
+        Sample { per_second, p50_us: 1.0, p99_us: 1.0, p999_us: 1.0, cpu_us, busy }
+    }
+
+    fn results(ours: Sample, echo: Sample) -> Results {
+        let mut results = Results::default();
+        results.samples.insert((16, Subject::OneFlow), vec![ours]);
+        results.samples.insert((16, Subject::Echo), vec![echo]);
+        results
+    }
+
+    fn bar(results: &Results) -> Bar {
+        throughput(results, 16, Subject::OneFlow, Subject::Echo, 0.92)
+    }
+
+    #[test]
+    fn with_busy_servers_the_clock_decides() {
+        let bar = bar(&results(sample(90.0, 1.0, 0.99), sample(100.0, 1.0, 0.98)));
+        assert_eq!(bar.reached(), Some(false));
+        assert_eq!(
+            bar.show(),
+            "- **FAIL**, depth 16: throughput, Tollgate, one flow to echo, bar ≥ 0.92: \
+             0.90 (0.90–0.90)"
+        );
+    }
+
+    #[test]
+    fn with_an_idle_server_the_cpu_decides() {
+        let bar = bar(&results(sample(100.0, 1.25, 1.0), sample(100.0, 1.0, 0.8)));
+        assert_eq!(bar.reached(), Some(false));
+        assert_eq!(
+            bar.show(),
+            "- **FAIL**, depth 16: throughput, Tollgate, one flow to echo, bar ≥ 0.92: \
+             0.80 (0.80–0.80); by CPU per request, since the generator limited echo; requests/s \
+             1.00 (1.00–1.00)"
+        );
+    }
+
+    #[test]
+    fn a_skipped_peer_is_neither_passed_nor_failed() {
+        let bars = all(&results(sample(1.0, 1.0, 1.0), sample(1.0, 1.0, 1.0)), &[]);
+        let java: Vec<_> = bars.iter().filter(|bar| bar.what.contains("Java")).collect();
+        assert_eq!(java.len(), 3);
+        assert!(java.iter().all(|bar| bar.reached().is_none()));
+    }
+}

@@ -1,0 +1,49 @@
+//! The cost of one decision inside a process, measured by the bench of `limiter`.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use crate::{say, servers::Place, spread::Spread};
+
+/// One line of that bench.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Case {
+    pub(crate) subject: String,
+    pub(crate) flows: u32,
+    pub(crate) threads: u32,
+    ns: [f64; 3],
+    times_governor: [f64; 3],
+}
+
+impl Case {
+    /// Nanoseconds that a thread takes for a decision.
+    pub(crate) fn ns(&self) -> Spread {
+        spread(self.ns)
+    }
+
+    /// The same as a multiple of governor's in the same round.
+    pub(crate) fn times_governor(&self) -> Spread {
+        spread(self.times_governor)
+    }
+}
+
+fn spread([median, min, max]: [f64; 3]) -> Spread {
+    Spread { median, min, max }
+}
+
+/// Runs the bench.
+pub(crate) fn measure(place: &Place, quick: bool) -> Result<Vec<Case>> {
+    say("decisions in-process");
+    let mut bench = Command::new("cargo");
+    bench.current_dir(&place.root);
+    bench.args(["bench", "--quiet", "--locked", "-p", "limiter", "--bench", "decision"]);
+    if quick {
+        bench.args(["--", "--quick"]);
+    }
+    let output = bench.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
+    ensure!(output.status.success(), "the bench of limiter failed");
+    let lines = str::from_utf8(&output.stdout)?.lines();
+    lines.map(|line| serde_json::from_str(line).context("a line of the bench")).collect()
+}

@@ -1,0 +1,253 @@
+//! What a client counts, for programs ([`Metrics`]) and for Prometheus.
+//!
+//! | metric | meaning |
+//! |---|---|
+//! | `tollgate_client_calls_total` | requests that were queued to be sent |
+//! | `tollgate_client_no_answer_total{reason}` | calls that ended without an answer |
+//! | `tollgate_client_dropped_answers_total{reason}` | answers that decided no call |
+//! | `tollgate_client_checks_total{decision}` | checks that a server decided |
+//! | `tollgate_client_fallbacks_total{reason}` | checks that the client decided by itself |
+//! | `tollgate_client_fallback_checks_total{decision}` | the same, by what was decided |
+//! | `tollgate_client_connections_opened_total`, `…_closed_total`, `…_failed_total` | connections |
+//! | `tollgate_client_clients` | clients of the namespace, as the server last said; 0: unknown |
+//! | `tollgate_client_waiting` | calls that wait for an answer now |
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
+};
+
+use crate::{Reason, line::Line, rules::Rules};
+
+/// A number that only rises.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, n: u64) {
+        // Relaxed: the count is the whole state; no other memory is published with it.
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        // Relaxed: as in `add`.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What is counted beside the lines' own tallies.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) connects: Counter,
+    pub(crate) connect_failures: Counter,
+    pub(crate) disconnects: Counter,
+    pub(crate) passed: Counter,
+    pub(crate) waited: Counter,
+    pub(crate) blocked: Counter,
+    pub(crate) max_wait_blocked: Counter,
+    fallback_passed: Counter,
+    fallback_blocked: Counter,
+    fallbacks: [Counter; Reason::ALL.len()],
+}
+
+impl Counters {
+    pub(crate) fn fell_back(&self, reason: Reason, passed: bool) {
+        if let Some(counter) = self.fallbacks.get(reason as usize) {
+            counter.add(1);
+        }
+        let decided = if passed { &self.fallback_passed } else { &self.fallback_blocked };
+        decided.add(1);
+    }
+}
+
+/// A client's counters at one moment. All only rise but `waiting` and `clients`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// Requests that were queued to be sent.
+    pub calls: u64,
+    /// Calls that were answered.
+    pub answered: u64,
+    /// Calls that ran out of time.
+    pub timed_out: u64,
+    /// Calls for which no server was connected, or whose connection ended.
+    pub unreachable: u64,
+    /// Calls that were refused because too many wait.
+    pub busy: u64,
+    /// Calls whose callers went away before the answer.
+    pub cancelled: u64,
+    /// Answers to no call that waits: late ones, duplicates, and such as nobody asked for.
+    pub stray_answers: u64,
+    /// Answers of another type than the call of their number.
+    pub mismatched_answers: u64,
+    /// Frames from servers that were too short or too long.
+    pub malformed_frames: u64,
+    /// Calls that wait for an answer now.
+    pub waiting: u64,
+    /// Connections that were made.
+    pub connections_opened: u64,
+    /// Connections that ended.
+    pub connections_closed: u64,
+    /// Attempts that made no connection.
+    pub connections_failed: u64,
+    /// Clients of the namespace, as the server last said; 0 before it has.
+    pub clients: u32,
+    /// Checks that a server let pass at once.
+    pub passed: u64,
+    /// Checks that a server let pass after a wait.
+    pub waited: u64,
+    /// Checks that a server refused.
+    pub blocked: u64,
+    /// Checks that were refused because the wait was over the client's `max_wait`.
+    pub max_wait_blocked: u64,
+    /// Checks that passed by the rule's fallback policy.
+    pub fallback_passed: u64,
+    /// Checks that were refused by the rule's fallback policy.
+    pub fallback_blocked: u64,
+    /// Checks that fell back, in the order of [`Reason::ALL`]; see [`fallbacks`](Self::fallbacks).
+    pub fallbacks_by_reason: [u64; Reason::ALL.len()],
+}
+
+impl Metrics {
+    /// Checks that fell back for `reason`.
+    #[must_use]
+    pub fn fallbacks(&self, reason: Reason) -> u64 {
+        self.fallbacks_by_reason.get(reason as usize).copied().unwrap_or(0)
+    }
+
+    fn of(meters: &Meters) -> Self {
+        let counters = &meters.counters;
+        let mut metrics = Self {
+            clients: meters.rules.clients(),
+            connections_opened: counters.connects.get(),
+            connections_closed: counters.disconnects.get(),
+            connections_failed: counters.connect_failures.get(),
+            passed: counters.passed.get(),
+            waited: counters.waited.get(),
+            blocked: counters.blocked.get(),
+            max_wait_blocked: counters.max_wait_blocked.get(),
+            fallback_passed: counters.fallback_passed.get(),
+            fallback_blocked: counters.fallback_blocked.get(),
+            fallbacks_by_reason: std::array::from_fn(|i| {
+                counters.fallbacks.get(i).map_or(0, Counter::get)
+            }),
+            ..Self::default()
+        };
+        for line in &*meters.lines {
+            let tally = line.tally();
+            metrics.calls += tally.sent;
+            metrics.answered += tally.answered;
+            metrics.timed_out += tally.timed_out;
+            metrics.unreachable += tally.unreachable;
+            metrics.busy += tally.busy;
+            metrics.cancelled += tally.cancelled;
+            metrics.stray_answers += tally.stray;
+            metrics.mismatched_answers += tally.mismatched;
+            metrics.malformed_frames += tally.malformed;
+            metrics.waiting += tally.waiting;
+        }
+        metrics
+    }
+}
+
+/// Where a client's numbers are; it keeps none of its tasks alive.
+#[derive(Clone, Debug)]
+pub(crate) struct Meters {
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) lines: Arc<[Arc<Line>]>,
+    pub(crate) rules: Arc<Rules>,
+}
+
+impl Meters {
+    pub(crate) fn read(&self) -> Metrics {
+        Metrics::of(self)
+    }
+}
+
+impl Collector for Meters {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let m = self.read();
+        let mut family = |name: &str, help: &str, label: &str, values: &[(&str, u64)]| {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (value, count) in values {
+                ConstCounter::new(*count).encode(family.encode_family(&[(label, *value)])?)?;
+            }
+            fmt::Result::Ok(())
+        };
+        family(
+            "tollgate_client_no_answer",
+            "Calls that ended without an answer",
+            "reason",
+            &[
+                ("timeout", m.timed_out),
+                ("unreachable", m.unreachable),
+                ("busy", m.busy),
+                ("cancelled", m.cancelled),
+            ],
+        )?;
+        family(
+            "tollgate_client_dropped_answers",
+            "Answers that decided no call",
+            "reason",
+            &[
+                ("stray", m.stray_answers),
+                ("mismatched", m.mismatched_answers),
+                ("malformed", m.malformed_frames),
+            ],
+        )?;
+        family(
+            "tollgate_client_checks",
+            "Checks that a server decided",
+            "decision",
+            &[
+                ("pass", m.passed),
+                ("wait", m.waited),
+                ("block", m.blocked),
+                ("over_max_wait", m.max_wait_blocked),
+            ],
+        )?;
+        family(
+            "tollgate_client_fallbacks",
+            "Checks that the client decided by itself",
+            "reason",
+            &Reason::ALL.map(|reason| (reason.as_str(), m.fallbacks(reason))),
+        )?;
+        family(
+            "tollgate_client_fallback_checks",
+            "Checks that the client decided by itself, by what was decided",
+            "decision",
+            &[("pass", m.fallback_passed), ("block", m.fallback_blocked)],
+        )?;
+        for (name, help, count) in [
+            ("calls", "Requests that were queued to be sent", m.calls),
+            ("connections_opened", "Connections that were made", m.connections_opened),
+            ("connections_closed", "Connections that ended", m.connections_closed),
+            ("connections_failed", "Attempts that made no connection", m.connections_failed),
+        ] {
+            let name = format!("tollgate_client_{name}");
+            let counter = ConstCounter::new(count);
+            counter.encode(encoder.encode_descriptor(&name, help, None, MetricType::Counter)?)?;
+        }
+        for (name, help, value) in [
+            ("tollgate_client_clients", "Clients of the namespace; 0: unknown", m.clients.into()),
+            (
+                "tollgate_client_waiting",
+                "Calls that wait for an answer now",
+                i64::try_from(m.waiting).unwrap_or(i64::MAX),
+            ),
+        ] {
+            let gauge = ConstGauge::new(value);
+            gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+        }
+        Ok(())
+    }
+}

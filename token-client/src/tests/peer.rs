@@ -1,0 +1,150 @@
+//! A server that does what a test tells it to, frame by frame.
+
+use std::io;
+
+use bytes::{Buf, BytesMut};
+use protocol::{Deframer, Request, Response, Status};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::TcpListener,
+};
+
+use super::log;
+use crate::Param;
+
+/// What a client asked, without a borrow.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Asked {
+    Ping { xid: i32, namespace: String },
+    Flow { xid: i32, flow_id: i64, count: i32, priority: bool },
+    Param { xid: i32, flow_id: i64, count: i32, params: Vec<Param<'static>> },
+    Hello { xid: i32 },
+}
+
+/// The server's end of a connection.
+#[derive(Debug)]
+pub(super) struct Peer<S> {
+    pub(super) stream: S,
+    input: BytesMut,
+    deframer: Deframer,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Self { stream, input: BytesMut::new(), deframer: Deframer::requests() }
+    }
+
+    /// The next request; `None` when the client has closed.
+    pub(super) async fn asked(&mut self) -> Option<Asked> {
+        loop {
+            if let Some(asked) = self.buffered() {
+                return Some(asked);
+            }
+            if self.read().await == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// The next request of those that were read already.
+    pub(super) fn buffered(&mut self) -> Option<Asked> {
+        let mut rest = &self.input[..];
+        let body = self.deframer.next(&mut rest).expect("a client's frames");
+        let asked = body.map(|body| match Request::decode(body).expect("a client's request") {
+            Request::Ping { xid, namespace } => {
+                Asked::Ping { xid, namespace: namespace.into_owned() }
+            }
+            Request::Flow { xid, flow_id, count, priority } => {
+                Asked::Flow { xid, flow_id, count, priority }
+            }
+            Request::Param { xid, flow_id, count, params } => {
+                let owned = |param| match param {
+                    Param::Str(text) => Param::Str(text.into_owned().into()),
+                    Param::Int(value) => Param::Int(value),
+                    other => panic!("{other:?} is not what these tests send"),
+                };
+                Asked::Param { xid, flow_id, count, params: params.iter().map(owned).collect() }
+            }
+            Request::Hello { xid } => Asked::Hello { xid },
+            other => panic!("{other:?} is never sent"),
+        });
+        let used = self.input.len() - rest.len();
+        self.input.advance(used);
+        asked
+    }
+
+    /// Reads once, as much as there is; 0 when the client has closed.
+    pub(super) async fn read(&mut self) -> usize {
+        self.input.reserve(1 << 16);
+        self.stream.read_buf(&mut self.input).await.unwrap_or(0)
+    }
+
+    /// The next request, which is one of a flow.
+    pub(super) async fn flow(&mut self) -> (i32, i64) {
+        match self.asked().await {
+            Some(Asked::Flow { xid, flow_id, .. }) => (xid, flow_id),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) async fn send(&mut self, responses: &[Response]) {
+        let mut out = BytesMut::new();
+        responses.iter().for_each(|response| response.encode(&mut out));
+        self.raw(&out).await.expect("the client reads");
+    }
+
+    pub(super) async fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes).await
+    }
+
+    /// Answers the ping of a new connection, and leaves HELLO unanswered as a Java server does.
+    pub(super) async fn greet(&mut self, connected: i32) {
+        let asked = self.asked().await;
+        assert!(matches!(asked, Some(Asked::Ping { xid: 0, .. })), "{asked:?}");
+        self.send(&[Response::Ping { xid: 0, connected }]).await;
+        let asked = self.asked().await;
+        assert!(matches!(asked, Some(Asked::Hello { xid: 1.. })), "{asked:?}");
+    }
+
+    /// Answers every request of a flow with OK and the flow id as what remains, until the client
+    /// closes; pings with `connected`.
+    pub(super) async fn serve(mut self, connected: i32) {
+        while let Some(asked) = self.asked().await {
+            match asked {
+                Asked::Ping { xid, .. } => self.send(&[Response::Ping { xid, connected }]).await,
+                Asked::Flow { xid, flow_id, .. } => self.send(&[ok(xid, flow_id)]).await,
+                Asked::Param { xid, flow_id, .. } => {
+                    let remaining = i32::try_from(flow_id).unwrap();
+                    let status = Status::Ok;
+                    self.send(&[Response::Param { xid, status, remaining, wait_ms: 0 }]).await;
+                }
+                Asked::Hello { .. } => {}
+            }
+        }
+    }
+}
+
+/// OK, with the flow id as what remains, so that an answer shows which question it answers.
+pub(super) fn ok(xid: i32, flow_id: i64) -> Response {
+    let remaining = i32::try_from(flow_id).unwrap();
+    Response::Flow { xid, status: Status::Ok, remaining, wait_ms: 0 }
+}
+
+/// An answer without tokens.
+pub(super) fn status(xid: i32, status: Status) -> Response {
+    Response::Flow { xid, status, remaining: 0, wait_ms: 0 }
+}
+
+/// A real port, and its address.
+pub(super) async fn listener() -> (TcpListener, String) {
+    log::keep();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    (listener, address)
+}
+
+pub(super) async fn accept(listener: &TcpListener) -> Peer<tokio::net::TcpStream> {
+    let (stream, _) = listener.accept().await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    Peer::new(stream)
+}
