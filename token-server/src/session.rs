@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::{Buf, BytesMut};
 use limiter::{Clock, ClusterEngine, Membership, RuleReader, Tick};
-use protocol::{Deframer, Request};
+use protocol::{Deframer, Request, kind};
 use tracing::{Level, debug, enabled, trace};
 
 use crate::{
@@ -100,6 +100,11 @@ impl Handler for Session {
                 }
             };
             let (answer, status) = match Request::decode(body) {
+                // What comes all day; apart from the rest, so that it is small enough to be inlined.
+                Ok(Request::Flow { xid, flow_id, count, priority }) => {
+                    traffic.request(kind::FLOW);
+                    dispatch::flow(xid, rules.acquire_flow(now, flow_id, count, priority))
+                }
                 Ok(request) => {
                     traffic.request(request.kind());
                     dispatch::answer(request, now, rules, service, membership)

@@ -21,6 +21,8 @@ struct Row {
     totals: FlowTotals,
     window: u64,
     booked: u64,
+    /// Tokens of the last whole second that were admitted, and that were refused.
+    last_second: (u64, u64),
 }
 
 impl Row {
@@ -52,7 +54,7 @@ pub(super) fn encode(
     let mut rows: Vec<Row> =
         shown.iter().map(|(id, flow, totals)| row(*id, flow, *totals, now)).collect();
     if !rest.is_empty() {
-        rows.push(sum(rest.iter().map(|(id, flow, totals)| row(*id, flow, *totals, now))));
+        rows.push(sum(&rest, now));
     }
 
     counters(
@@ -92,11 +94,24 @@ pub(super) fn encode(
         "tollgate_flow_booked_tokens",
         "Tokens booked for the bucket that comes next.",
         rows.iter().map(|row| (row.labels(), gauge(row.booked))),
-    )
+    )?;
+    type OfSecond = fn(&Row) -> u64;
+    let decisions: [(&str, OfSecond); 2] =
+        [("admitted", |row| row.last_second.0), ("blocked", |row| row.last_second.1)];
+    for (decision, tokens) in decisions {
+        gauges(
+            encoder,
+            &format!("tollgate_flow_last_second_{decision}_tokens"),
+            &format!("Tokens {decision} in the last whole second of the epoch."),
+            rows.iter().map(|row| (row.labels(), gauge(tokens(row)))),
+        )?;
+    }
+    Ok(())
 }
 
 fn row(id: i64, flow: &Flow, totals: FlowTotals, now: Tick) -> Row {
     let (window, booked) = flow.usage(now);
+    let last = flow.last_second(now);
     Row {
         flow_id: id.to_string(),
         namespace: label(flow.namespace().name()),
@@ -104,10 +119,11 @@ fn row(id: i64, flow: &Flow, totals: FlowTotals, now: Tick) -> Row {
         totals,
         window,
         booked,
+        last_second: (last.admitted_tokens, last.blocked_tokens),
     }
 }
 
-fn sum(rows: impl Iterator<Item = Row>) -> Row {
+fn sum(flows: &[(i64, &Flow, FlowTotals)], now: Tick) -> Row {
     let mut sum = Row {
         flow_id: OTHER.into(),
         namespace: String::new(),
@@ -115,16 +131,21 @@ fn sum(rows: impl Iterator<Item = Row>) -> Row {
         totals: FlowTotals::default(),
         window: 0,
         booked: 0,
+        last_second: (0, 0),
     };
-    for row in rows {
-        sum.totals.pass_requests += row.totals.pass_requests;
-        sum.totals.pass_tokens += row.totals.pass_tokens;
-        sum.totals.wait_requests += row.totals.wait_requests;
-        sum.totals.wait_tokens += row.totals.wait_tokens;
-        sum.totals.block_requests += row.totals.block_requests;
-        sum.totals.block_tokens += row.totals.block_tokens;
-        sum.window += row.window;
-        sum.booked += row.booked;
+    for (_, flow, totals) in flows {
+        sum.totals.pass_requests += totals.pass_requests;
+        sum.totals.pass_tokens += totals.pass_tokens;
+        sum.totals.wait_requests += totals.wait_requests;
+        sum.totals.wait_tokens += totals.wait_tokens;
+        sum.totals.block_requests += totals.block_requests;
+        sum.totals.block_tokens += totals.block_tokens;
+        let (window, booked) = flow.usage(now);
+        let last = flow.last_second(now);
+        sum.window += window;
+        sum.booked += booked;
+        sum.last_second.0 += last.admitted_tokens;
+        sum.last_second.1 += last.blocked_tokens;
     }
     sum
 }

@@ -15,13 +15,16 @@ pub(crate) struct Bar {
     at_least: bool,
     /// `None` when a peer was skipped.
     measured: Option<Spread>,
+    /// What else is to be known.
     note: Option<String>,
+    /// Another bar decides, for the reason in `note`.
+    undecided: bool,
 }
 
 impl Bar {
-    /// Whether it is reached; `None`: not measured.
+    /// Whether it is reached; `None`: not measured, or not decided here.
     fn reached(&self) -> Option<bool> {
-        let measured = self.measured?.median;
+        let measured = self.measured.filter(|_| !self.undecided)?.median;
         Some(if self.at_least { measured >= self.limit } else { measured <= self.limit })
     }
 
@@ -31,12 +34,14 @@ impl Bar {
         let verdict = match self.reached() {
             Some(true) => "pass",
             Some(false) => "**FAIL**",
+            None if self.undecided => "undecided",
             None => "not measured",
         };
         let sign = if self.at_least { '≥' } else { '≤' };
-        let measured = measured.map_or(String::new(), |spread| format!(": {}", spread.show(2)));
+        let measured =
+            measured.map_or(String::new(), |spread| format!(": measured {}", spread.show(2)));
         let note = note.as_ref().map_or(String::new(), |note| format!("; {note}"));
-        format!("- {verdict}, {what}, bar {sign} {limit}{measured}{note}")
+        format!("- {verdict}: {what}, bar {sign} {limit:.2}{measured}{note}")
     }
 }
 
@@ -53,29 +58,33 @@ fn per_cpu_second(sample: &Sample) -> f64 {
     1e6 / sample.cpu_us
 }
 
-/// Throughput of one of our subjects as a multiple of another's. Where a server had time to spare
-/// the generator was the limit, and requests per CPU second are compared instead.
+/// Throughput of one of our subjects as a multiple of another's.
+///
+/// Where one of the two left a part of its core idle, the generator was the limit, and CPU per
+/// request decides: for echo, which has a bar for that, there; for others, by the requests that a
+/// second of CPU time is enough for.
 fn throughput(results: &Results, depth: u16, ours: Subject, other: Subject, limit: f64) -> Bar {
     let subjects = (ours, other);
-    let bound: Vec<_> = [ours, other]
-        .into_iter()
-        .filter(|subject| results.generator_bound(depth, *subject))
-        .map(Subject::name)
-        .collect();
-    let by_clock = results.ratio(depth, subjects, per_second);
-    let (measured, note) = match by_clock {
-        Some(by_clock) if !bound.is_empty() => {
-            let note = format!(
-                "by CPU per request, since the generator limited {}; requests/s {}",
-                bound.join(" and "),
-                by_clock.show(2)
-            );
-            (results.ratio(depth, subjects, per_cpu_second), Some(note))
-        }
-        by_clock => (by_clock, None),
+    let is_bound = |subject: &Subject| results.generator_bound(depth, *subject);
+    let bound: Vec<_> = [ours, other].into_iter().filter(is_bound).map(Subject::name).collect();
+    let mut bar = Bar {
+        what: format!("depth {depth}: throughput, {} to {}", ours.name(), other.name()),
+        limit,
+        at_least: true,
+        measured: results.ratio(depth, subjects, per_second),
+        note: None,
+        undecided: false,
     };
-    let what = format!("depth {depth}: throughput, {} to {}", ours.name(), other.name());
-    Bar { what, limit, at_least: true, measured, note }
+    let Some(by_clock) = bar.measured.filter(|_| !bound.is_empty()) else { return bar };
+    let why = format!("the generator limited {}", bound.join(" and "));
+    if other == Subject::Echo {
+        bar.undecided = true;
+        bar.note = Some(format!("{why}, so CPU per request decides"));
+    } else {
+        bar.measured = results.ratio(depth, subjects, per_cpu_second);
+        bar.note = Some(format!("by CPU per request, since {why}; by time {}", by_clock.show(2)));
+    }
+    bar
 }
 
 /// All bars, in the order of the page.
@@ -91,6 +100,7 @@ pub(crate) fn all(results: &Results, decisions: &[Case]) -> Vec<Bar> {
                 at_least: false,
                 measured: results.ratio(depth, (ours, Echo), cpu),
                 note: None,
+                undecided: false,
             });
         }
     }
@@ -112,6 +122,7 @@ pub(crate) fn all(results: &Results, decisions: &[Case]) -> Vec<Bar> {
             at_least: false,
             measured: Some(case.times_governor()),
             note: None,
+            undecided: false,
         });
     }
     bars
@@ -125,43 +136,53 @@ mod tests {
         Sample { per_second, p50_us: 1.0, p99_us: 1.0, p999_us: 1.0, cpu_us, busy }
     }
 
-    fn results(ours: Sample, echo: Sample) -> Results {
+    fn results(ours: Sample, other: (Subject, Sample)) -> Results {
         let mut results = Results::default();
         results.samples.insert((16, Subject::OneFlow), vec![ours]);
-        results.samples.insert((16, Subject::Echo), vec![echo]);
+        results.samples.insert((16, other.0), vec![other.1]);
         results
     }
 
-    fn bar(results: &Results) -> Bar {
-        throughput(results, 16, Subject::OneFlow, Subject::Echo, 0.92)
+    fn bar(ours: Sample, other: (Subject, Sample)) -> Bar {
+        throughput(&results(ours, other), 16, Subject::OneFlow, other.0, 0.92)
     }
 
     #[test]
     fn with_busy_servers_the_clock_decides() {
-        let bar = bar(&results(sample(90.0, 1.0, 0.99), sample(100.0, 1.0, 0.98)));
-        assert_eq!(bar.reached(), Some(false));
+        let echo = (Subject::Echo, sample(100.0, 1.0, 0.98));
+        let bar = bar(sample(90.0, 1.0, 0.99), echo);
         assert_eq!(
             bar.show(),
-            "- **FAIL**, depth 16: throughput, Tollgate, one flow to echo, bar ≥ 0.92: \
+            "- **FAIL**: depth 16: throughput, Tollgate, one flow to echo, bar ≥ 0.92: measured \
              0.90 (0.90–0.90)"
         );
     }
 
     #[test]
-    fn with_an_idle_server_the_cpu_decides() {
-        let bar = bar(&results(sample(100.0, 1.25, 1.0), sample(100.0, 1.0, 0.8)));
-        assert_eq!(bar.reached(), Some(false));
+    fn with_an_idle_server_the_bar_of_cpu_decides() {
+        let echo = (Subject::Echo, sample(100.0, 1.0, 0.8));
+        let bar = bar(sample(50.0, 1.25, 1.0), echo);
+        assert_eq!(bar.reached(), None);
         assert_eq!(
             bar.show(),
-            "- **FAIL**, depth 16: throughput, Tollgate, one flow to echo, bar ≥ 0.92: \
-             0.80 (0.80–0.80); by CPU per request, since the generator limited echo; requests/s \
-             1.00 (1.00–1.00)"
+            "- undecided: depth 16: throughput, Tollgate, one flow to echo, bar ≥ 0.92: measured \
+             0.50 (0.50–0.50); the generator limited echo, so CPU per request decides"
         );
     }
 
     #[test]
+    fn beside_a_peer_an_idle_server_is_compared_by_cpu() {
+        let java = (Subject::Java, sample(100.0, 4.0, 1.0));
+        let bar = bar(sample(100.0, 1.0, 0.3), java);
+        assert_eq!(bar.reached(), Some(true));
+        assert!(bar.show().contains("measured 4.00 (4.00–4.00); by CPU per request"));
+        assert!(bar.show().ends_with("by time 1.00 (1.00–1.00)"));
+    }
+
+    #[test]
     fn a_skipped_peer_is_neither_passed_nor_failed() {
-        let bars = all(&results(sample(1.0, 1.0, 1.0), sample(1.0, 1.0, 1.0)), &[]);
+        let echo = (Subject::Echo, sample(1.0, 1.0, 1.0));
+        let bars = all(&results(sample(1.0, 1.0, 1.0), echo), &[]);
         let java: Vec<_> = bars.iter().filter(|bar| bar.what.contains("Java")).collect();
         assert_eq!(java.len(), 3);
         assert!(java.iter().all(|bar| bar.reached().is_none()));

@@ -12,6 +12,7 @@ pub(crate) fn facts(place: &Place) -> Vec<(&'static str, String)> {
     let commit = first_line(root, "git", &["rev-parse", "--short=12", "HEAD"]);
     let lock = fs::read_to_string(root.join("Cargo.lock")).unwrap_or_default();
     let pom = fs::read_to_string(root.join("tests/java-peer/pom.xml")).unwrap_or_default();
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let redis = first_line(root, "redis-server", &["--version"]);
@@ -20,6 +21,7 @@ pub(crate) fn facts(place: &Place) -> Vec<(&'static str, String)> {
         ("Date", first_line(root, "date", &["-u", "+%Y-%m-%d"])),
         ("Commit", format!("{commit}{changed}")),
         ("Processor", format!("{}, {cores} cores", cpu_model(&cpus).unwrap_or_else(unknown))),
+        ("Load average before the start", load.split(' ').next().unwrap_or_default().to_owned()),
         ("Kernel", first_line(root, "uname", &["-sr"])),
         ("Compiler", first_line(root, "rustc", &["--version"])),
         ("Sentinel", sentinel_version(&pom).unwrap_or_else(unknown)),

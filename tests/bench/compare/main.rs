@@ -39,10 +39,11 @@ fn main() -> Result<()> {
     let effort = if args.quick { Effort::quick() } else { Effort::full() };
     let effort = args.runs.map_or(effort, |runs| effort.with_runs(runs));
     let place = Place::new(args.root)?;
+    let facts = machine::facts(&place);
     let decisions = decision::measure(&place, args.quick).context("decisions in-process")?;
     let pinned = measure(&place, Placement::Pinned, &effort)?;
     let free = measure(&place, Placement::Free, &effort)?;
-    let page = page::write(&place, &effort, &pinned, &free, &decisions)?;
+    let page = page::write(&facts, &effort, &pinned, &free, &decisions)?;
     if args.quick {
         say("nothing was measured long enough to be kept");
         std::io::stdout().write_all(page.as_bytes())?;

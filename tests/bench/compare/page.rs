@@ -7,22 +7,20 @@ use anyhow::Result;
 use crate::{
     bars,
     decision::Case,
-    machine,
     run::{CONNECTIONS, Effort, Placement, Results},
-    servers::Place,
     table,
 };
 
 /// Puts the page together.
 pub(crate) fn write(
-    place: &Place,
+    facts: &[(&str, String)],
     effort: &Effort,
     pinned: &Results,
     free: &Results,
     decisions: &[Case],
 ) -> Result<String> {
     let mut page = "# Benchmarks\n\nWritten by `scripts/bench`; not edited by hand.\n\n".to_owned();
-    for (name, value) in machine::facts(place) {
+    for (name, value) in facts {
         writeln!(page, "- {name}: {value}")?;
     }
     for (server, reason) in &pinned.skipped {

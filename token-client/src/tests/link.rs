@@ -215,7 +215,7 @@ async fn further_connections_follow_the_first_and_only_that_one_pings() {
     }
     served.spawn(leader.serve(1));
     for id in [4, 5, 6] {
-        assert_eq!(client.acquire(id, 1, false).await.unwrap().remaining, id as i32);
+        assert_eq!(client.acquire(id.into(), 1, false).await.unwrap().remaining, id);
     }
     // The server goes; all of them move to the next one.
     world.set(A, Port::Refuses);
@@ -240,7 +240,7 @@ async fn a_lost_connection_among_several_costs_its_own_calls_only() {
     let calls = async {
         sleep(Duration::from_millis(1)).await;
         for id in [4, 5, 6, 7] {
-            assert_eq!(client.acquire(id, 1, false).await.unwrap().remaining, id as i32);
+            assert_eq!(client.acquire(id.into(), 1, false).await.unwrap().remaining, id);
         }
     };
     tokio::select! { () = serve => panic!("closed"), () = calls => {} }
