@@ -86,7 +86,8 @@ impl Default for Builder {
 impl Builder {
     /// Adds a server: `HOST`, `HOST:PORT` or `[IPV6]:PORT`; the port is 18730 unless it is given.
     /// Servers are tried in the order in which they are added, and every address of a name in the
-    /// order of the resolver, which is asked again at each attempt.
+    /// order of the resolver, which is asked again at each attempt. The first that answers is used
+    /// until its connection ends; then the first server comes first again.
     #[must_use]
     pub fn server(mut self, server: &str) -> Self {
         self.servers.push(server.parse());

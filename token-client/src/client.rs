@@ -95,8 +95,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`NoAnswer`], within the time-out. A future that is dropped takes its request with it if it
-    /// has not been sent.
+    /// [`NoAnswer`], within the time-out. When the future is dropped, the request is still sent,
+    /// and its tokens are taken.
     pub async fn acquire(
         &self,
         flow_id: i64,
@@ -105,7 +105,7 @@ impl Client {
     ) -> Result<Answer, NoAnswer> {
         // A call may be over without a wait, and a caller that only makes such calls must still
         // let the connection's task run.
-        consume_budget().await;
+        
         let count = check_tokens(flow_id, count)?;
         match &self.inner.backend {
             Backend::Remote(remote) => {

@@ -25,7 +25,8 @@ impl std::fmt::Display for RuleId {
 /// Hears what [`Client::check`](crate::Client::check) decides and how the connection stands.
 ///
 /// Methods are called where it happens, on the task of the caller or of the connection: they must
-/// not block. Each does nothing unless it is written.
+/// not block, and must not panic: that would end the connection's task. Each does nothing unless
+/// it is written.
 pub trait Listener: Debug + Send + Sync {
     /// A check refused, whoever decided.
     fn blocked(&self, rule: RuleId, outcome: &Outcome) {

@@ -350,4 +350,67 @@ mod tests {
         assert_eq!(poll(&mut pending, c), Poll::Ready(Err(NoAnswer::Unreachable)));
         assert_eq!((pending.first_deadline(), wake.len(), pending.len()), (None, 2, 0));
     }
+
+    /// A call's number, its deadline, and what it should come to.
+    type Expected = (i32, Instant, Option<Result<Response, NoAnswer>>);
+
+    /// Against a list of what should be there, from any number on, the last one too.
+    #[test]
+    fn any_sequence_of_events_leaves_each_call_with_its_own_outcome() {
+        for seed in 0..300 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut pending = Pending::new(random.usize(1..150));
+            let first = if random.bool() { XID_MAX - random.i32(0..300) } else { 1 };
+            (pending.next, pending.oldest) = (first, first);
+            let (start, mut step) = (now(), 0);
+            let mut model: Vec<Expected> = Vec::new();
+            for _ in 0..2_000 {
+                step += random.u64(0..3);
+                let at = start + Duration::from_millis(step);
+                let nth = random.usize(0..=model.len());
+                match (random.u32(0..100), model.get_mut(nth)) {
+                    (0..45, _) => match add(&mut pending, at + Duration::from_millis(40)) {
+                        Some(xid) => {
+                            assert!((1..=XID_MAX).contains(&xid));
+                            assert!(model.iter().all(|call| call.0 != xid), "in use");
+                            model.push((xid, at + Duration::from_millis(40), None));
+                        }
+                        None => assert_eq!(model.len(), pending.max),
+                    },
+                    (45..70, Some((xid, _, outcome))) => {
+                        let called = matches!(pending.complete(answer(*xid)), Matched::Call(_));
+                        assert_eq!(called, outcome.is_none());
+                        outcome.get_or_insert(Ok(answer(*xid)));
+                    }
+                    (70..80, Some((xid, ..))) => {
+                        pending.remove(*xid);
+                        model.swap_remove(nth);
+                    }
+                    (80..90, Some((xid, _, outcome))) => {
+                        match (poll(&mut pending, *xid), outcome) {
+                            (Poll::Pending, None) => {}
+                            (Poll::Ready(seen), Some(expected)) => {
+                                assert_eq!(seen, *expected);
+                                model.swap_remove(nth);
+                            }
+                            other => panic!("{other:?}"),
+                        }
+                    }
+                    _ => {
+                        let mut due = 0;
+                        for (_, deadline, outcome) in &mut model {
+                            if outcome.is_none() && *deadline <= at {
+                                *outcome = Some(Err(NoAnswer::TimedOut));
+                                due += 1;
+                            }
+                        }
+                        assert_eq!(pending.expire(at, &mut Vec::new()), due);
+                        let waits = model.iter().filter(|call| call.2.is_none());
+                        assert_eq!(pending.first_deadline(), waits.map(|call| call.1).min());
+                    }
+                }
+                assert_eq!(pending.len(), model.len());
+            }
+        }
+    }
 }

@@ -45,6 +45,9 @@ fn counters(encoder: &mut DescriptorEncoder<'_>, m: &Metrics) -> Result {
     Ok(())
 }
 
+/// Label values of one family, and their counts.
+type Values<'a> = &'a [(&'a str, u64)];
+
 fn families(encoder: &mut DescriptorEncoder<'_>, m: &Metrics) -> Result {
     let no_answer = [
         ("timeout", m.timed_out),
@@ -65,7 +68,7 @@ fn families(encoder: &mut DescriptorEncoder<'_>, m: &Metrics) -> Result {
     ];
     let fallbacks = Reason::ALL.map(|reason| (reason.as_str(), m.fallbacks(reason)));
     let fallback_checks = [("pass", m.fallback_passed), ("block", m.fallback_blocked)];
-    let families: [(&str, &str, &str, &[(&str, u64)]); 5] = [
+    let families: [(&str, &str, &str, Values<'_>); 5] = [
         ("no_answer", "Calls that ended without an answer", "reason", &no_answer),
         ("dropped_answers", "Answers that decided no call", "reason", &dropped),
         ("checks", "Checks that a server decided", "decision", &checks),

@@ -104,3 +104,76 @@ fn failed(error: &io::Error, logged: &mut Option<Tick>, now: Tick) {
         *logged = Some(now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use protocol::Response;
+
+    use super::*;
+    use crate::testing::*;
+
+    #[test]
+    fn networks_say_who_may_connect_in_either_notation() {
+        let clients = vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
+        let admission = Admission { connections_max: 1, clients };
+        for (peer, allowed) in [
+            ("10.255.0.1:5", true),
+            ("11.0.0.1:5", false),
+            ("[fd12::1]:5", true),
+            ("[fe80::1]:5", false),
+            // IPv4 as a socket that listens at [::] sees it.
+            ("[::ffff:10.0.0.1]:5", true),
+            ("[::ffff:127.0.0.1]:5", false),
+        ] {
+            assert_eq!(admission.allows(peer.parse().unwrap()), allowed, "{peer}");
+        }
+        let admission = Admission { connections_max: 1, clients: Vec::new() };
+        assert!(admission.allows("192.0.2.1:5".parse().unwrap()));
+    }
+
+    #[tokio::test]
+    async fn an_address_that_is_not_allowed_is_closed_at_once() {
+        let server = Running::start(|o| o.allowed_clients = vec!["10.0.0.0/8".parse().unwrap()]);
+        server.connect().await.closed().await;
+        let t = Arc::clone(&server.telemetry);
+        assert_eq!((t.refused.get(), t.opened.get()), (1, 0));
+        server.finish(&[]).await;
+    }
+
+    #[tokio::test]
+    async fn beyond_the_limit_a_connection_waits_until_another_ends() {
+        let server = Running::start(|o| o.connections_max = 2);
+        let (mut a, mut b) = (server.connect().await, server.connect().await);
+        assert_eq!(a.ping("n").await, Response::Ping { xid: 0, connected: 1 });
+        assert_eq!(b.ping("n").await, Response::Ping { xid: 0, connected: 2 });
+        // The kernel lets it in, and the server does not look at it.
+        let mut c = server.connect().await;
+        c.send(&ping_request("n")).await;
+        assert_eq!(b.ping("n").await, Response::Ping { xid: 0, connected: 2 });
+        assert_eq!((server.telemetry.opened.get(), server.telemetry.limit_reached.get()), (2, 1));
+        drop(a);
+        assert_eq!(c.answer().await, Response::Ping { xid: 0, connected: 2 });
+        assert_eq!(server.finish(&[]).await.draining, 2);
+    }
+
+    #[test]
+    fn failures_are_logged_once_a_second() {
+        let log = Log::start();
+        let mut logged = None;
+        let (first, second) = (io::Error::from_raw_os_error(24), io::Error::from_raw_os_error(23));
+        failed(&first, &mut logged, Tick::from_ms(5_000));
+        failed(&second, &mut logged, Tick::from_ms(5_999));
+        // A clock that steps back changes nothing.
+        failed(&second, &mut logged, Tick::from_ms(4_000));
+        failed(&second, &mut logged, Tick::from_ms(6_000));
+        log.assert(&["Too many open files (os error 24)", "in system (os error 23)"]);
+    }
+
+    #[test]
+    fn a_peer_that_left_before_it_was_let_in_is_no_failure() {
+        for kind in [io::ErrorKind::ConnectionAborted, io::ErrorKind::ConnectionReset] {
+            assert!(is_of_peer(&kind.into()));
+        }
+        assert!(!is_of_peer(&io::Error::from_raw_os_error(24)));
+    }
+}

@@ -149,3 +149,179 @@ impl Config {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Loads from a file with `text`, the variables in `environment`, and `flags`.
+    fn load(text: &str, environment: &[(&str, &str)], flags: Flags) -> (Config, Vec<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("server.toml");
+        std::fs::write(&path, text).unwrap();
+        let flags = Flags { config: Some(path.clone()), ..flags };
+        let variable = |name: &str| {
+            let found = environment.iter().find(|(variable, _)| *variable == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let (config, errors) = Config::load(&flags, &variable);
+        let folder = format!("{}/", folder.path().display());
+        (config, errors.iter().map(|error| error.to_string().replace(&folder, "")).collect())
+    }
+
+    #[test]
+    fn flags_win_over_variables_and_variables_over_the_file() {
+        let file = "listen = \"127.0.0.1:1\"\nhttp = \"127.0.0.1:2\"\nconnections_max = 3";
+        let environment =
+            [("TOKEN_SERVER_LISTEN", "127.0.0.1:4"), ("TOKEN_SERVER_HTTP", "127.0.0.1:5")];
+        let flags = Flags { listen: Some("[::1]:6".into()), ..Flags::default() };
+        let (config, errors) = load(file, &environment, flags);
+        assert_eq!(errors, [""; 0]);
+        let Options { listen, http, connections_max, .. } = config.options;
+        assert_eq!(listen, "[::1]:6".parse().unwrap());
+        assert_eq!(http, Some("127.0.0.1:5".parse().unwrap()));
+        assert_eq!(connections_max, 3);
+    }
+
+    #[test]
+    fn every_key_of_the_file_reaches_its_place() {
+        let file = r#"
+            rules = "/etc/rules"
+            listen = "0.0.0.0:1"
+            http = "off"
+            max_allowed_qps = "off"
+            exceed_count = 1.5
+            max_occupy_ratio = 0
+            namespaces_max = 2
+            rules_max = 1_000
+            values_max = 4
+            allowed_clients = ["10.0.0.0/8", "::1"]
+            allowed_namespaces = ["a", "b,c"]
+            connections_max = 5
+            answers_max = 6
+            frame_timeout_ms = 7
+            write_timeout_ms = 8
+            idle_seconds = 9
+            keep_alive_seconds = 0
+            drain_ms = 10
+            workers = 11
+            log = "warn,token_server=debug"
+            log_format = "json"
+        "#;
+        assert_eq!(file.matches(" = ").count(), KEYS.len(), "the test knows every key");
+        let (config, errors) = load(file, &[], Flags::default());
+        assert_eq!(errors, [""; 0]);
+        let Config { rules, workers, log, log_format, options, settings } = config;
+        let ms = Duration::from_millis;
+        assert_eq!(rules, Some("/etc/rules".into()));
+        assert_eq!(options.listen, "0.0.0.0:1".parse().unwrap());
+        assert_eq!((options.http, settings.max_allowed_qps), (None, None));
+        assert_eq!((settings.exceed_count, settings.max_occupy_ratio), (1.5, 0.0));
+        assert_eq!(
+            (settings.namespaces_max, settings.rules_max, settings.values_max),
+            (2, 1_000, 4)
+        );
+        let clients = ["10.0.0.0/8", "::1/128"].map(|net| net.parse().unwrap());
+        assert_eq!(options.allowed_clients, clients);
+        assert_eq!(options.allowed_namespaces, ["a".into(), "b,c".into()]);
+        assert_eq!((options.connections_max, options.answers_max), (5, 6));
+        assert_eq!((options.patience.frame, options.patience.write), (ms(7), ms(8)));
+        assert_eq!((options.patience.idle, options.keep_alive), (Some(ms(9_000)), None));
+        assert_eq!((options.drain, workers.map(NonZeroUsize::get)), (ms(10), Some(11)));
+        assert_eq!((log.as_str(), log_format), ("warn,token_server=debug", LogFormat::Json));
+    }
+
+    #[test]
+    fn every_mistake_is_told_with_its_place_and_what_would_do() {
+        let file = r#"
+listen = "nowhere"
+conections_max = 4
+answers_max = 0
+workers = 0x10
+allowed_clients = ["10.0.0.0/33"]
+exceed_count = -1
+frame_timeout_ms = [1, 2]
+log = "token_server=loud"
+[http]
+port = 1
+"#;
+        let environment =
+            [("TOKEN_SERVER_DRAIN_MS", "soon"), ("TOKEN_SERVER_PORT", "tcp://10.0.0.1:18730")];
+        let flags = Flags { max_allowed_qps: Some("many".into()), ..Flags::default() };
+        let (config, errors) = load(file, &environment, flags);
+        let starts = [
+            "server.toml:2: listen = nowhere: an IP address and a port",
+            "server.toml:3: conections_max = 4: unknown key",
+            "server.toml:4: answers_max = 0: a whole number from 1 to 10000",
+            "server.toml:5: workers = 0x10: one value",
+            "server.toml:6: allowed_clients = [\"10.0.0.0/33\"]: networks such as",
+            "server.toml:7: exceed_count = -1: a number, 0 or more",
+            "server.toml:8: frame_timeout_ms = [\"1\", \"2\"]: one value, not a list",
+            "server.toml:9: log = token_server=loud: ",
+            "server.toml:10: http = ",
+            "TOKEN_SERVER_DRAIN_MS = soon: a whole number from 1 to 86400000",
+            "--max-allowed-qps many: a number, 0 or more, or off",
+        ];
+        assert_eq!(errors.len(), starts.len(), "{errors:#?}");
+        for (error, start) in errors.iter().zip(starts) {
+            assert!(error.starts_with(start), "{error}, expected {start}");
+        }
+        assert_eq!(config.options.listen, Options::default().listen, "what is wrong has no effect");
+    }
+
+    #[test]
+    fn a_file_that_is_no_toml_is_told_line_by_line() {
+        let (_, errors) = load("listen = \nhttp = \"off\"\nlog \"info\"\n", &[], Flags::default());
+        let lines: Vec<&str> = errors.iter().filter_map(|error| error.split(": ").next()).collect();
+        assert_eq!(lines, ["server.toml:1", "server.toml:3"], "{errors:?}");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_blamed_on_whoever_named_it() {
+        let path = "/no/such/file.toml";
+        let flags = Flags { config: Some(path.into()), ..Flags::default() };
+        let (_, errors) = Config::load(&flags, &|_| None);
+        assert!(errors[0].to_string().starts_with("--config /no/such/file.toml: cannot read"));
+        let variable = |name: &str| (name == "TOKEN_SERVER_CONFIG").then(|| path.to_owned());
+        let (_, errors) = Config::load(&Flags::default(), &variable);
+        assert!(errors[0].to_string().starts_with("TOKEN_SERVER_CONFIG = /no/such/file.toml: "));
+    }
+
+    #[test]
+    fn lists_in_variables_are_split_at_commas() {
+        let environment = [("TOKEN_SERVER_ALLOWED_CLIENTS", "10.0.0.0/8, 192.168.0.1,")];
+        let (config, errors) = load("", &environment, Flags::default());
+        assert_eq!((errors.len(), config.options.allowed_clients.len()), (0, 2));
+    }
+
+    #[test]
+    fn what_is_printed_is_read_as_the_same() {
+        let file =
+            "http = \"off\"\nallowed_clients = [\"::/0\"]\nexceed_count = 0.1\nrules = \"a\\\"b\"";
+        let (config, _) = load(file, &[], Flags::default());
+        for config in [config, Config::default()] {
+            let printed = show(&config);
+            let (again, errors) = load(&printed, &[], Flags::default());
+            assert_eq!(errors, [""; 0]);
+            assert_eq!(show(&again), printed);
+        }
+    }
+
+    #[test]
+    fn keys_that_need_a_restart_are_named() {
+        let (config, _) =
+            load("log = \"debug\"\nworkers = 3\nhttp = \"off\"", &[], Flags::default());
+        assert_eq!(config.differing(&Config::default()), ["http", "workers"]);
+        assert_eq!(config.differing(&config), [""; 0]);
+    }
+
+    /// The table is made from the code; put what this prints into the file.
+    #[test]
+    fn the_documented_keys_are_those_of_the_code() {
+        let documented = include_str!("../configuration.md");
+        let table = table();
+        assert!(documented.ends_with(&table), "the table of configuration.md should be\n\n{table}");
+    }
+}

@@ -81,7 +81,7 @@ fn run(flags: &Flags, config: &Config) -> anyhow::Result<ExitCode> {
             server = server.with_rules(Arc::clone(rules));
         }
         let bound = server.bind()?;
-        Ok(process::run(bound, rules, log, flags, config).await.context("cannot handle signals")?)
+        process::run(bound, rules, log, flags, config).await.context("cannot handle signals")
     });
     // Connections that were cut off are not waited for.
     runtime.shutdown_background();

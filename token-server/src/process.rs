@@ -56,10 +56,13 @@ pub async fn run(
         }
     };
     let ending = async {
-        info!(signal = ended().await, "stopping");
+        // Not inside the macro, which looks at its fields only when the line is logged.
+        let signal = ended().await;
+        info!(signal, "stopping");
         notify(&[NotifyState::Stopping, NotifyState::Status("draining connections")]);
         stop.cancel();
-        warn!(signal = ended().await, "second signal, connections are cut off");
+        let signal = ended().await;
+        warn!(signal, "second signal, connections are cut off");
     };
     let reloading = async {
         while hangup.recv().await.is_some() {
@@ -69,7 +72,7 @@ pub async fn run(
             reload(rules.as_ref(), &*log, flags, config).await;
             notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     let code = tokio::select! {
         served = serve => if served.cut == 0 { 0 } else { EXIT_CUT },

@@ -128,3 +128,111 @@ fn log(findings: &[Finding], line: impl Fn(&Finding)) {
         warn!(more = findings.len() - LOGGED_MAX, "further findings about the rules");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use limiter::{Settings, rule};
+    use rule_sources::WatchError;
+    use tokio::{sync::Notify, task::JoinSet};
+
+    use super::*;
+    use crate::testing::Log;
+
+    /// A source that holds a text, and is told by hand that it changed.
+    #[derive(Debug, Default)]
+    struct Text {
+        text: Mutex<String>,
+        changed: Arc<Notify>,
+    }
+
+    impl Text {
+        fn set(&self, ids: &[i64]) {
+            let rule = |id| {
+                format!(
+                    r#"{{"resource": "r", "count": 1, "clusterMode": true,
+                        "clusterConfig": {{"flowId": {id}}}}}"#
+                )
+            };
+            let rules: Vec<String> = ids.iter().map(rule).collect();
+            *self.text.lock().unwrap() = format!("[{}]", rules.join(",\n"));
+        }
+    }
+
+    impl RuleSource for Text {
+        fn describe(&self) -> String {
+            "a text".into()
+        }
+
+        fn load(&self) -> Result<Loaded, RuleErrors> {
+            let text = self.text.lock().unwrap();
+            let parsed = rule::parse(&text, "text", "n", rule::Contents::Mixed, true)?;
+            Ok(Loaded { rules: rule::merge(vec![parsed])?, ..Loaded::default() })
+        }
+
+        fn watch(&self) -> Result<Changes, WatchError> {
+            Ok(Changes::new(Arc::clone(&self.changed), ()))
+        }
+    }
+
+    fn rules() -> (Arc<Rules>, Arc<Text>, Arc<ClusterEngine>) {
+        let source = Arc::<Text>::default();
+        let engine = Arc::new(ClusterEngine::new(Settings::default()));
+        (Arc::new(Rules::new(source.clone(), Arc::clone(&engine))), source, engine)
+    }
+
+    #[test]
+    fn mistakes_keep_the_rules_in_force_and_are_counted_until_they_are_mended() {
+        let (rules, source, engine) = rules();
+        source.set(&[1, 2]);
+        let applied = rules.load().unwrap();
+        assert_eq!((applied.revision, applied.flows), (1, 2));
+        source.set(&[0, 1, -1]);
+        assert_eq!(rules.load().unwrap_err().0.len(), 2);
+        assert_eq!((rules.errors(), engine.rules().applied()), (2, applied));
+        source.set(&[1]);
+        assert_eq!(rules.load().unwrap().revision, 2);
+        assert_eq!((rules.errors(), rules.loads()), (0, [("ok", 2), ("error", 1)]));
+    }
+
+    #[tokio::test]
+    async fn what_fails_to_reload_is_one_error_line_a_mistake() {
+        let log = Log::start();
+        let (rules, source, _) = rules();
+        source.set(&[0, 1, -1]);
+        assert!(!rules.reload().await);
+        log.assert(&[
+            "text:2: rule 0: clusterConfig.flowId = 0",
+            "text:6: rule 2: clusterConfig.flowId = -1",
+        ]);
+    }
+
+    #[tokio::test]
+    async fn a_change_is_in_force_once_it_is_told() {
+        let log = Log::start();
+        let (rules, source, engine) = rules();
+        source.set(&[1]);
+        rules.load().unwrap();
+        let mut keeping = JoinSet::new();
+        keeping.spawn(rules.keep());
+        for (revision, ids) in [(2, &[1, 2][..]), (3, &[2])] {
+            source.set(ids);
+            source.changed.notify_one();
+            while engine.rules().applied().revision < revision {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(engine.rules().applied().flows, ids.len());
+        }
+        log.assert(&[]);
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_mistakes_is_cut_in_the_log_and_counted() {
+        let log = Log::start();
+        let (rules, source, _) = rules();
+        source.set(&[0; 250]);
+        rules.reload().await;
+        assert_eq!(rules.errors(), 250);
+        let lines: Vec<&str> = [&["rule"; 100][..], &["more=150"]].concat();
+        log.assert(&lines);
+    }
+}

@@ -91,7 +91,7 @@ pub struct Bound {
     http: Option<(TcpListener, Router)>,
     http_addr: Option<SocketAddr>,
     options: Options,
-    service: Arc<Service>,
+    pub(crate) service: Arc<Service>,
     rules: Option<Arc<Rules>>,
     accepting: Arc<AtomicBool>,
 }
@@ -234,5 +234,102 @@ async fn serve_http(listener: TcpListener, router: Router, stop: CancellationTok
     let served = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
     if let Err(error) = served.await {
         error!(%error, "HTTP ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::{Response, Status};
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+    use crate::testing::*;
+
+    #[tokio::test]
+    async fn a_shutdown_answers_what_has_come_in_and_returns_when_all_have_gone() {
+        let server = Running::start(|_| {});
+        let (mut a, mut b) = (server.connect().await, server.connect().await);
+        assert_eq!(a.ping("n").await, Response::Ping { xid: 0, connected: 1 });
+        assert_eq!(b.ping("n").await, Response::Ping { xid: 0, connected: 2 });
+        let frames: Vec<u8> = (1..=100).flat_map(|xid| flow_request(xid, 102, 1, false)).collect();
+        a.send(&frames).await;
+        let addr = server.addr;
+        let client = async move {
+            for xid in 1..=100 {
+                assert_eq!(a.answer().await.xid(), xid);
+            }
+            a.closed().await;
+            b.closed().await;
+        };
+        let ((), served) = tokio::join!(client, server.finish(&[]));
+        assert_eq!(served, Served { draining: 2, cut: 0 });
+        let refused = tokio::net::TcpStream::connect(addr).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_that_do_not_end_in_the_drain_time_are_cut_off() {
+        let server = Running::start(|o| o.drain = Duration::from_secs(1));
+        let mut peer = server.connect().await;
+        assert_eq!(peer.ping("n").await, Response::Ping { xid: 0, connected: 1 });
+        // It never reads, so that the server waits for it to take its answers.
+        let frames = flow_request(1, 102, 1, false).repeat(1_000_000);
+        let stuck = timeout(Duration::from_secs(1), peer.0.write_all(&frames)).await;
+        assert!(stuck.is_err());
+        let telemetry = Arc::clone(&server.telemetry);
+        let served = server.finish(&["drain time is over"]).await;
+        assert_eq!(served, Served { draining: 1, cut: 1 });
+        assert_eq!(telemetry.cut.get(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_closed_connection_leaves_its_namespace() {
+        let server = Running::start(|o| o.listen = "[::1]:0".parse().unwrap());
+        let mut stays = server.connect().await;
+        for _ in 0..50 {
+            let mut leaves = server.connect().await;
+            assert_eq!(stays.ping("n").await, Response::Ping { xid: 0, connected: 1 });
+            assert_eq!(leaves.ping("n").await, Response::Ping { xid: 0, connected: 2 });
+            assert_eq!(leaves.ping("n").await, Response::Ping { xid: 0, connected: 2 });
+            leaves.0.shutdown().await.unwrap();
+            leaves.closed().await;
+        }
+        server.finish(&[]).await;
+    }
+
+    #[tokio::test]
+    async fn http_on_the_token_port_is_closed_and_the_next_client_is_served() {
+        let server = Running::start(|_| {});
+        let mut scanner = server.connect().await;
+        scanner.send(b"GET / HTTP/1.1\r\nHost: token\r\n\r\n").await;
+        scanner.closed().await;
+        let mut honest = server.connect().await;
+        honest.send(&flow_request(1, 102, 1, false)).await;
+        let Response::Flow { status: Status::Ok, .. } = honest.answer().await else { panic!() };
+        server.finish(&[]).await;
+    }
+
+    #[tokio::test]
+    async fn a_port_that_is_taken_is_named_with_its_key() {
+        let server = Running::start(|_| {});
+        let taken = |listen, http| {
+            let options = Options { listen, http, ..Options::default() };
+            Server::new(options, engine(limiter::Settings::default())).bind().unwrap_err()
+        };
+        let free = (Ipv4Addr::LOCALHOST, 0).into();
+        let error = taken(server.addr, None);
+        assert_eq!((error.key, error.addr), ("listen", server.addr));
+        assert_eq!(error.source.kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(taken(free, Some(server.addr)).key, "http");
+        server.finish(&[]).await;
+    }
+
+    #[test]
+    fn readiness_follows_the_accept_loop() {
+        let accepting = Arc::new(AtomicBool::new(false));
+        let ready = readiness(Arc::clone(&accepting));
+        assert!(ready().is_err());
+        accepting.store(true, Ordering::Relaxed);
+        assert_eq!(ready(), Ok(()));
     }
 }

@@ -1,12 +1,24 @@
 //! What the tests of this crate share: a service on a manual clock, and a peer without a socket.
 
-use std::sync::Arc;
+use std::{
+    fmt::Write,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex},
+};
 
 use bytes::BytesMut;
 use limiter::{ClusterEngine, ManualClock, Settings, Tick, rule};
 use protocol::{Deframer, Param, Request, Response, Status, encode_param_request};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{Event, Level, field::Visit, subscriber::DefaultGuard};
+use tracing_subscriber::{Layer, layer::SubscriberExt};
 
-use crate::{Options, Service, Session, io::Handler};
+use crate::{Options, Served, Server, Service, Session, io::Handler, telemetry::Telemetry};
 
 const RULES: &str = r#"[
     {"resource": "a", "count": 2, "clusterMode": true,
@@ -19,13 +31,18 @@ const RULES: &str = r#"[
      "clusterConfig": {"flowId": 201, "thresholdType": 1}}
 ]"#;
 
-/// A service with [`RULES`] on a clock that stands at a whole second.
-pub(crate) fn service(settings: Settings, options: &Options) -> (Arc<Service>, Arc<ManualClock>) {
+/// An engine with [`RULES`].
+pub(crate) fn engine(settings: Settings) -> Arc<ClusterEngine> {
     let engine = Arc::new(ClusterEngine::new(settings));
     let parsed = rule::parse(RULES, "test", "default", rule::Contents::Mixed, true).unwrap();
     engine.replace(rule::merge(vec![parsed]).unwrap()).unwrap();
+    engine
+}
+
+/// A service with [`RULES`] on a clock that stands at a whole second.
+pub(crate) fn service(settings: Settings, options: &Options) -> (Arc<Service>, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new(Tick::from_ms(1_700_000_000_000)));
-    (Arc::new(Service::new(engine, clock.clone(), options)), clock)
+    (Arc::new(Service::new(engine(settings), clock.clone(), options)), clock)
 }
 
 pub(crate) fn session() -> Session {
@@ -88,5 +105,114 @@ pub(crate) fn ask_ping(session: &mut Session, namespace: &str) -> Option<i32> {
         [Response::Ping { xid: 0, connected }] => Some(connected),
         [Response::PingRefused { xid: 0 }] => None,
         ref other => panic!("{other:?}"),
+    }
+}
+
+/// A server on a free port of the loopback interface, in the test's own thread.
+pub(crate) struct Running {
+    pub(crate) addr: SocketAddr,
+    pub(crate) telemetry: Arc<Telemetry>,
+    stop: CancellationToken,
+    serving: JoinSet<Served>,
+    log: Log,
+}
+
+impl Running {
+    /// Starts one with [`RULES`] and without HTTP.
+    pub(crate) fn start(change: impl FnOnce(&mut Options)) -> Self {
+        let log = Log::start();
+        let mut options =
+            Options { listen: (Ipv4Addr::LOCALHOST, 0).into(), http: None, ..Options::default() };
+        change(&mut options);
+        let bound = Server::new(options, engine(Settings::default())).bind().unwrap();
+        let (addr, telemetry) = (bound.token_addr(), Arc::clone(&bound.service.telemetry));
+        let (stop, mut serving) = (CancellationToken::new(), JoinSet::new());
+        serving.spawn(bound.serve(stop.clone().cancelled_owned()));
+        Self { addr, telemetry, stop, serving, log }
+    }
+
+    pub(crate) async fn connect(&self) -> Peer {
+        Peer(TcpStream::connect(self.addr).await.unwrap())
+    }
+
+    /// Shuts down. The log must hold no more warnings and errors than were told.
+    pub(crate) async fn finish(mut self, warnings: &[&str]) -> Served {
+        self.stop.cancel();
+        let served = self.serving.join_next().await.unwrap().unwrap();
+        self.log.assert(warnings);
+        served
+    }
+}
+
+/// A client that is a script.
+pub(crate) struct Peer(pub(crate) TcpStream);
+
+impl Peer {
+    pub(crate) async fn send(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).await.unwrap();
+    }
+
+    /// The next answer.
+    pub(crate) async fn answer(&mut self) -> Response {
+        let len = self.0.read_u16().await.unwrap();
+        let mut body = vec![0; len.into()];
+        self.0.read_exact(&mut body).await.unwrap();
+        Response::decode(&body).unwrap()
+    }
+
+    pub(crate) async fn ping(&mut self, namespace: &str) -> Response {
+        self.send(&ping_request(namespace)).await;
+        self.answer().await
+    }
+
+    /// Waits for the end of the stream, before which nothing may come.
+    pub(crate) async fn closed(&mut self) {
+        let mut rest = Vec::new();
+        match self.0.read_to_end(&mut rest).await {
+            Ok(_) => assert!(rest.is_empty(), "{rest:?}"),
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset),
+        }
+    }
+}
+
+/// Warnings and errors that this thread logs.
+pub(crate) struct Log {
+    lines: Arc<Mutex<Vec<String>>>,
+    _collecting: DefaultGuard,
+}
+
+impl Log {
+    pub(crate) fn start() -> Self {
+        let lines = Arc::<Mutex<Vec<String>>>::default();
+        let subscriber = tracing_subscriber::registry().with(Collect(Arc::clone(&lines)));
+        Self { lines, _collecting: tracing::subscriber::set_default(subscriber) }
+    }
+
+    /// Each line must contain the text that stands in its place in `expected`.
+    pub(crate) fn assert(&self, expected: &[&str]) {
+        let lines = self.lines.lock().unwrap();
+        let same = lines.len() == expected.len()
+            && lines.iter().zip(expected).all(|(line, text)| line.contains(text));
+        assert!(same, "{lines:#?}, expected {expected:#?}");
+    }
+}
+
+struct Collect(Arc<Mutex<Vec<String>>>);
+
+impl<S: tracing::Subscriber> Layer<S> for Collect {
+    fn on_event(&self, event: &Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+        if *event.metadata().level() <= Level::WARN {
+            let mut line = Line(event.metadata().level().to_string());
+            event.record(&mut line);
+            self.0.lock().unwrap().push(line.0);
+        }
+    }
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        write!(self.0, " {field}={value:?}").unwrap();
     }
 }

@@ -126,9 +126,14 @@ impl<'a, W: Wire> Load<'a, W> {
         let mut warm = args.warmup == 0.0;
         let mut measured = Measured::begin(now, args.pid)?;
         let mut events = Events::with_capacity(connections.len());
+        let patience = if args.spin { Duration::ZERO } else { SILENCE_MAX };
         while now < end_at {
-            poll.poll(&mut events, Some(SILENCE_MAX))?;
-            ensure!(!events.is_empty(), "no answer in {SILENCE_MAX:?}");
+            poll.poll(&mut events, Some(patience))?;
+            if events.is_empty() {
+                let silence = clock.now().since(now);
+                ensure!(silence < SILENCE_MAX, "no answer in {silence:?}");
+                continue;
+            }
             if !warm && now >= warm_at {
                 (warm, measured) = (true, Measured::begin(clock.now(), args.pid)?);
             }

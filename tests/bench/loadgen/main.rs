@@ -43,6 +43,10 @@ pub(crate) struct Args {
     /// How long to run before that
     #[arg(long, default_value_t = 0.3, value_parser = seconds)]
     warmup: f64,
+    /// Look for answers all the time instead of sleeping until there are some: the server then
+    /// never pays for waking the generator. Needs a core of its own
+    #[arg(long)]
+    spin: bool,
     /// The server's process, of which the CPU time is wanted, with its children
     #[arg(long)]
     pid: Option<u32>,

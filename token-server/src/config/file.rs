@@ -18,26 +18,30 @@ pub(crate) fn read(path: &Path, named: Origin, config: &mut Config, errors: &mut
 }
 
 fn parse(text: &str, path: &Path, config: &mut Config, errors: &mut Vec<ConfigError>) {
-    let origin = |at: usize| {
-        let line = 1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count();
-        Origin::File { path: path.into(), line }
-    };
-    let (table, wrong) = DeTable::parse_recoverable(text);
-    for error in wrong {
-        let at = error.span().map_or(0, |span| span.start);
-        errors.push(ConfigError::new(origin(at), "", "", error.message().into()));
+    let line = |at: usize| 1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count();
+    let origin = |line| Origin::File { path: path.into(), line };
+    let (table, mut wrong) = DeTable::parse_recoverable(text);
+    let at = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
+    wrong.sort_by_key(at);
+    // What is left of a line that is no TOML would be a second complaint about it.
+    let wrong_lines: Vec<usize> = wrong.iter().map(|error| line(at(error))).collect();
+    for (error, line) in wrong.iter().zip(&wrong_lines) {
+        errors.push(ConfigError::new(origin(*line), "", "", error.message().into()));
     }
     let mut entries: Vec<_> = table.get_ref().iter().collect();
     entries.sort_by_key(|(name, _)| name.span().start);
     for (name, value) in entries {
-        let origin = || origin(name.span().start);
+        let line = line(name.span().start);
+        if wrong_lines.contains(&line) {
+            continue;
+        }
         let mut wrong = |remedy: &str| {
             let value = text.get(value.span()).unwrap_or_default();
-            errors.push(ConfigError::new(origin(), name.get_ref(), value, remedy.into()));
+            errors.push(ConfigError::new(origin(line), name.get_ref(), value, remedy.into()));
         };
         match KEYS.iter().find(|key| key.name == name.get_ref()) {
             Some(key) => match given(value.get_ref()) {
-                Some(given) => config.set(key, &given, origin, errors),
+                Some(given) => config.set(key, &given, || origin(line), errors),
                 None => wrong("one value, or a list of such"),
             },
             None => wrong("unknown key; --print-config shows all"),

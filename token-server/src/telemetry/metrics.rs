@@ -128,3 +128,87 @@ impl Encoder<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use limiter::Settings;
+    use prometheus_client::encoding::text;
+
+    use super::*;
+    use crate::{Options, io::Handler, testing::*};
+
+    fn scrape(telemetry: &Arc<Telemetry>) -> String {
+        let mut registry = Registry::default();
+        register(&mut registry, Arc::clone(telemetry), None);
+        let mut page = String::new();
+        text::encode(&mut page, &registry).unwrap();
+        page
+    }
+
+    fn value(page: &str, series: &str) -> u64 {
+        let line = page.lines().find_map(|line| line.strip_prefix(&format!("{series} ")));
+        line.unwrap_or_else(|| panic!("no {series} in\n{page}")).parse().unwrap()
+    }
+
+    #[test]
+    fn what_connections_did_is_counted_while_they_live_and_after() {
+        let (service, _) = service(Settings::default(), &Options::default());
+        let (mut a, mut b) = (service.session(), service.session());
+        let mut sent = 0;
+        let mut send = |session: &mut crate::Session, bytes: &[u8]| {
+            sent += bytes.len() as u64;
+            ask(session, bytes).len()
+        };
+        let probe = b"\x00\x1e\x00\x06\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x07version\x04bind\x00\x00\x10\x00\x03";
+        assert_eq!(send(&mut a, &[&ping_request("n")[..], probe].concat()), 2);
+        assert_eq!(send(&mut a, &flow_request(1, 101, 1, false).repeat(3)), 3);
+        assert_eq!(send(&mut b, &flow_request(1, 999, 1, false)), 1);
+        assert_eq!(send(&mut b, &[0, 1, 9, 0, 5, 0, 0, 0, 1, 99]), 1);
+        drop(a);
+        let page = scrape(&service.telemetry);
+        for (series, expected) in [
+            ("requests_total{type=\"ping\"}", 2),
+            ("requests_total{type=\"flow\"}", 4),
+            ("requests_total{type=\"param\"}", 0),
+            ("requests_total{type=\"unknown\"}", 1),
+            ("answers_total{status=\"ok\"}", 3),
+            ("answers_total{status=\"fail\"}", 1),
+            ("answers_total{status=\"blocked\"}", 1),
+            ("answers_total{status=\"no_rule_exists\"}", 1),
+            ("answers_total{status=\"bad_request\"}", 1),
+            ("malformed_total{what=\"body\"}", 2),
+            ("malformed_total{what=\"frame\"}", 1),
+            ("batches_total", 4),
+            ("bytes_read_total", sent),
+            ("bytes_written_total", 12 + 8 + 4 * 16 + 8),
+        ] {
+            assert_eq!(value(&page, &format!("tollgate_{series}")), expected, "{series}\n{page}");
+        }
+        drop(b);
+        assert_eq!(scrape(&service.telemetry), page);
+    }
+
+    #[test]
+    fn a_frame_that_ends_the_stream_is_counted() {
+        let (service, _) = service(Settings::default(), &Options::default());
+        let (mut input, mut out) = (bytes::BytesMut::from("GET /"), bytes::BytesMut::new());
+        service.session().batch(&mut input, &mut out).unwrap_err();
+        let page = scrape(&service.telemetry);
+        assert_eq!(value(&page, "tollgate_malformed_total{what=\"frame\"}"), 1);
+    }
+
+    #[test]
+    fn every_end_of_a_connection_has_a_reason() {
+        let telemetry = Arc::<Telemetry>::default();
+        let lost = Close::Stream(protocol::FrameError::NotAPeer { len: 9_999 });
+        for close in [Close::PeerClosed, lost, Close::Draining, Close::Draining] {
+            telemetry.closed(close);
+        }
+        telemetry.cut.add_one();
+        let page = scrape(&telemetry);
+        for (reason, n) in [("peer", 1), ("not_a_peer", 1), ("draining", 2), ("cut", 1)] {
+            let series = format!("tollgate_connections_closed_total{{reason=\"{reason}\"}}");
+            assert_eq!(value(&page, &series), n, "{reason}");
+        }
+    }
+}
