@@ -1,7 +1,7 @@
 //! The cluster engine: who may take how many tokens of which flow, for all clients together.
 //!
 //! [`ClusterEngine`] owns the rules in force, the counters and the namespaces. A caller asks
-//! through a [`RuleReader`], which sees one whole [`RuleSet`] per batch.
+//! through a [`Snapshot`], which is one whole [`RuleSet`] per batch.
 
 mod engine;
 mod flow;
@@ -15,7 +15,7 @@ mod settings;
 mod totals;
 mod values;
 
-pub use engine::{ClusterEngine, RuleReader};
+pub use engine::{ClusterEngine, Snapshot};
 pub use flow::Flow;
 pub use key::Param;
 pub use local::{LocalFlow, LocalLimit, LocalParam};

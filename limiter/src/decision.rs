@@ -7,8 +7,8 @@ use std::time::Duration;
 pub enum Decision {
     /// The tokens were taken.
     Pass {
-        /// Whole tokens that a request for one more kind could still take now: Sentinel's
-        /// `threshold - average - count`, cut towards zero.
+        /// Whole tokens that could still be taken now: Sentinel's `threshold - average - count`,
+        /// cut towards zero. Of several hot values, that of the one with the least.
         remaining: u64,
     },
     /// The tokens are booked for later; the caller goes on after the wait.

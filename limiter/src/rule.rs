@@ -53,10 +53,11 @@ pub struct ClusterConfig {
     pub fallback: FallbackPolicy,
     /// What a client does when the server answers TOO_MANY_REQUEST.
     pub overload: OverloadPolicy,
-    /// How long a concurrency token lives at most, in milliseconds. Not used by QPS rules.
-    pub resource_timeout_ms: u64,
-    /// How long a concurrency token outlives its connection, in milliseconds.
-    pub client_offline_ms: u64,
+    /// How long a concurrency token lives unless it is renewed, in milliseconds. Not used by QPS
+    /// rules.
+    pub resource_timeout_ms: u32,
+    /// How long a concurrency token outlives its connection at most, in milliseconds.
+    pub client_offline_ms: u32,
 }
 
 /// `thresholdType`: whose use the count limits.

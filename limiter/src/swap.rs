@@ -7,79 +7,86 @@
 use std::fmt;
 
 #[cfg(not(loom))]
-pub(crate) use shipped::{Reader, Swap};
+pub(crate) use shipped::{Held, Swap};
 #[cfg(loom)]
-pub(crate) use twin::{Reader, Swap};
+pub(crate) use twin::{Held, Swap};
 
 #[cfg(not(loom))]
 mod shipped {
-    use std::sync::Arc;
+    use std::{ops::Deref, sync::Arc};
 
-    use arc_swap::{ArcSwap, Cache};
+    use arc_swap::{ArcSwap, Guard};
 
-    /// The shared place; cheap to clone the inner `Arc` from.
-    pub(crate) struct Swap<T>(Arc<ArcSwap<T>>);
+    pub(crate) struct Swap<T>(ArcSwap<T>);
 
     impl<T> Swap<T> {
         pub(crate) fn new(value: T) -> Self {
-            Self(Arc::new(ArcSwap::from_pointee(value)))
+            Self(ArcSwap::from_pointee(value))
         }
 
-        pub(crate) fn store(&self, value: Arc<T>) {
-            self.0.store(value);
+        /// Puts `value` in place of the old one, and gives that.
+        pub(crate) fn swap(&self, value: Arc<T>) -> Arc<T> {
+            self.0.swap(value)
         }
 
+        /// The value, to keep.
         pub(crate) fn load(&self) -> Arc<T> {
             self.0.load_full()
         }
 
-        pub(crate) fn reader(&self) -> Reader<T> {
-            Reader(Cache::new(Arc::clone(&self.0)))
+        /// The value, to look at for a moment: no reference is counted.
+        #[inline]
+        pub(crate) fn hold(&self) -> Held<T> {
+            Held(self.0.load())
         }
     }
 
-    /// One task's view; costs one relaxed load when nothing has changed.
-    #[derive(Clone)]
-    pub(crate) struct Reader<T>(Cache<Arc<ArcSwap<T>>, Arc<T>>);
+    /// A value that stays what it is while it is held.
+    pub(crate) struct Held<T>(Guard<Arc<T>>);
 
-    impl<T> Reader<T> {
+    impl<T> Deref for Held<T> {
+        type Target = T;
+
         #[inline]
-        pub(crate) fn load(&mut self) -> &Arc<T> {
-            self.0.load()
+        fn deref(&self) -> &T {
+            &self.0
         }
     }
 }
 
 #[cfg(loom)]
 mod twin {
+    use std::ops::Deref;
+
     use crate::sync::{Arc, Mutex, lock};
 
-    pub(crate) struct Swap<T>(Arc<Mutex<Arc<T>>>);
+    pub(crate) struct Swap<T>(Mutex<Arc<T>>);
 
     impl<T> Swap<T> {
         pub(crate) fn new(value: T) -> Self {
-            Self(Arc::new(Mutex::new(Arc::new(value))))
+            Self(Mutex::new(Arc::new(value)))
         }
 
-        pub(crate) fn store(&self, value: Arc<T>) {
-            *lock(&self.0) = value;
+        pub(crate) fn swap(&self, value: Arc<T>) -> Arc<T> {
+            std::mem::replace(&mut *lock(&self.0), value)
         }
 
         pub(crate) fn load(&self) -> Arc<T> {
             lock(&self.0).clone()
         }
 
-        pub(crate) fn reader(&self) -> Reader<T> {
-            Reader(self.0.clone(), self.load())
+        pub(crate) fn hold(&self) -> Held<T> {
+            Held(self.load())
         }
     }
 
-    pub(crate) struct Reader<T>(Arc<Mutex<Arc<T>>>, Arc<T>);
+    pub(crate) struct Held<T>(Arc<T>);
 
-    impl<T> Reader<T> {
-        pub(crate) fn load(&mut self) -> &Arc<T> {
-            self.1 = lock(&self.0).clone();
-            &self.1
+    impl<T> Deref for Held<T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            &self.0
         }
     }
 }
@@ -90,8 +97,8 @@ impl<T: fmt::Debug> fmt::Debug for Swap<T> {
     }
 }
 
-impl<T> fmt::Debug for Reader<T> {
+impl<T: fmt::Debug> fmt::Debug for Held<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Reader")
+        f.debug_tuple("Held").field(&**self).finish()
     }
 }

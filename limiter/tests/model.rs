@@ -12,7 +12,7 @@
 #[path = "../examples/replay-vectors/model.rs"]
 mod model;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use limiter::{
     ClusterEngine, Decision, Membership, Param, Settings, Tick,
@@ -97,7 +97,6 @@ proptest! {
         let unit = if per_window { "window" } else { "sentinel" };
         let settings = Settings { max_occupy_ratio: ratio, max_allowed_qps: None, ..Settings::default() };
         let engine = ClusterEngine::new(settings);
-        let mut reader = engine.reader();
         let divisor = if per_window { 1.0 } else { shape.0 as f64 / 1_000.0 };
         let mut window = model::Window::new(shape.0, shape.1, divisor);
         let mut members: Vec<Membership> = Vec::new();
@@ -115,7 +114,7 @@ proptest! {
                 Step::Acquire { count: tokens, prioritized } => {
                     let threshold = if per_client { count * members.len() as f64 } else { count };
                     most = most.max(threshold);
-                    let ours = reader.load().acquire_flow(Tick::from_ms(now), 1, tokens, prioritized);
+                    let ours = engine.snapshot().acquire_flow(Tick::from_ms(now), 1, tokens, prioritized);
                     let slow = model::flow(&mut window, now, tokens as u64, prioritized, threshold, ratio);
                     prop_assert_eq!(said(ours.unwrap()), slow);
                     prop_assert!(window.fullest() as f64 <= allowed(most, unit, &window));
@@ -148,6 +147,40 @@ proptest! {
                 ours.remaining = -1;
             }
             prop_assert_eq!(ours, slow);
+        }
+    }
+
+    /// Values that share a counter may be refused early; none is ever admitted more than it may.
+    #[test]
+    fn at_the_cap_no_value_is_admitted_more_than_its_rule_allows(
+        cap in 0_usize..4,
+        steps in prop::collection::vec(
+            (0_u64..300, 1_i32..4, prop::collection::vec(0_i64..7, 1..4)), 1..200),
+    ) {
+        let settings =
+            Settings { max_allowed_qps: None, values_max: cap, ..Settings::default() };
+        let engine = ClusterEngine::new(settings);
+        engine.replace(rules(7.0, 1, "sentinel", (1_000, 10))).unwrap();
+        // Value, bucket, tokens.
+        let mut admitted: Vec<(i64, u64, i32)> = Vec::new();
+        let mut now = 1_000_000_u64;
+        for (by, count, values) in steps {
+            now += by;
+            let params = values.iter().map(|&v| Param::Long(v));
+            let ours = engine.snapshot().acquire_param(Tick::from_ms(now), 1, count, params);
+            let bucket = now / 100;
+            if matches!(ours.unwrap(), Decision::Pass { .. }) {
+                admitted.extend(values.iter().map(|&value| (value, bucket, count)));
+            }
+            for value in values {
+                let in_window = admitted.iter().filter(|a| a.0 == value && a.1 + 10 > bucket);
+                let tokens: i32 = in_window.map(|a| a.2).sum();
+                let allowed = if value == 0 { 2 } else { 7 };
+                prop_assert!(tokens <= allowed, "{} tokens of value {}", tokens, value);
+            }
+            if by % 7 == 0 {
+                engine.tidy(Tick::from_ms(now));
+            }
         }
     }
 
@@ -233,20 +266,41 @@ fn a_set_with_an_error_changes_nothing() {
 }
 
 #[test]
-fn namespaces_are_bounded_and_idle_ones_make_room() {
+fn namespaces_are_bounded_for_peers_and_idle_ones_make_room() {
     let engine = ClusterEngine::new(Settings { namespaces_max: 2, ..Settings::default() });
     engine.replace(rules(1.0, 1, "sentinel", (1_000, 10))).unwrap();
     let a = engine.join("a").unwrap();
     assert_eq!(engine.join("b").unwrap_err().max, 2);
-    assert_eq!(
-        (a.namespace().connected(), engine.join("a").unwrap().namespace().connected()),
-        (1, 2)
-    );
+    let connected = |m: &Membership| m.namespace().connected();
+    assert_eq!((connected(&a), connected(&engine.join("a").unwrap())), (1, 2));
     drop(a);
     let b = engine.join("b").unwrap();
-    assert_eq!(b.namespace().connected(), 1);
-    let names: Vec<String> = engine.namespaces().iter().map(|n| n.name().into()).collect();
-    assert_eq!(names, ["b", "ns"]);
+    assert_eq!(connected(&b), 1);
+    let names = || engine.namespaces().iter().map(|n| n.name().into()).collect::<Vec<String>>();
+    assert_eq!(names(), ["b", "ns"]);
+    // Rules are not bounded by what peers have named.
+    let more = |name: &str| NamespaceRules { namespace: name.into(), ..NamespaceRules::default() };
+    engine.replace(vec![more("x"), more("y")]).unwrap();
+    assert_eq!(names(), ["b", "ns", "x", "y"]);
+    assert!(engine.join("z").is_err());
+    engine.replace(Vec::new()).unwrap();
+    engine.tidy(Tick::from_ms(1));
+    engine.join("z").unwrap();
+    assert_eq!(names(), ["b", "z"]);
+}
+
+#[test]
+fn a_replaced_rule_set_is_freed_once_no_batch_looks_at_it() {
+    let engine = ClusterEngine::new(Settings::default());
+    engine.replace(rules(1.0, 1, "sentinel", (1_000, 10))).unwrap();
+    let (old, kept) = (Arc::downgrade(&engine.rules()), engine.rules());
+    engine.replace(Vec::new()).unwrap();
+    engine.tidy(Tick::from_ms(1));
+    assert!(old.upgrade().is_some(), "somebody holds it");
+    drop(kept);
+    assert!(old.upgrade().is_some(), "freed by tidy, not by whoever held it last");
+    engine.tidy(Tick::from_ms(1));
+    assert!(old.upgrade().is_none());
 }
 
 #[test]

@@ -1,12 +1,18 @@
 //! The engine: rules in force, namespaces, and the one place where rules are replaced.
 
+use std::{hash::BuildHasher, num::NonZeroU64, ops::Deref};
+
+use foldhash::quality::RandomState;
+
 use super::{
     Applied, Membership, Namespace, NamespacesFull, RuleSet, Settings, namespace::Namespaces,
+    values::Room,
 };
 use crate::{
+    Concurrency, OwnerId, Tick,
     rule::{NamespaceRules, RuleErrors},
-    swap::{Reader, Swap},
-    sync::{Arc, Mutex, lock},
+    swap::{Held, Swap},
+    sync::{Arc, AtomicU64, Mutex, Ordering, lock},
 };
 
 /// Decides for all clients of all namespaces. Shared by reference; every method takes `&self`.
@@ -20,8 +26,7 @@ use crate::{
 /// let parsed = rule::parse(text, "example", "default", rule::Contents::Mixed, true)?;
 /// engine.replace(rule::merge(vec![parsed])?)?;
 ///
-/// let mut reader = engine.reader();
-/// let rules = reader.load();
+/// let rules = engine.snapshot();
 /// let now = Tick::from_ms(1_700_000_000_000);
 /// assert_eq!(rules.acquire_flow(now, 101, 2, false), Ok(Decision::Pass { remaining: 0 }));
 /// assert_eq!(rules.acquire_flow(now, 101, 1, false), Ok(Decision::Block));
@@ -32,8 +37,14 @@ pub struct ClusterEngine {
     settings: Settings,
     namespaces: Namespaces,
     rules: Swap<RuleSet>,
+    /// For the hot values of all rules.
+    room: Room,
+    concurrency: Concurrency,
+    owners: AtomicU64,
     /// Held while a set is built from the one before, so that none is lost.
     replacing: Mutex<()>,
+    /// Replaced sets, which a batch may still look at.
+    retired: Mutex<Vec<Arc<RuleSet>>>,
 }
 
 impl ClusterEngine {
@@ -44,7 +55,11 @@ impl ClusterEngine {
             settings,
             namespaces: Namespaces::new(settings),
             rules: Swap::new(RuleSet::default()),
+            room: Room::new(&settings),
+            concurrency: Concurrency::new(settings.tokens_max, RandomState::default().hash_one(0)),
+            owners: AtomicU64::new(1),
             replacing: Mutex::new(()),
+            retired: Mutex::default(),
         }
     }
 
@@ -63,19 +78,46 @@ impl ClusterEngine {
     /// Every rule that cannot be in force beside the others; then nothing changes.
     pub fn replace(&self, rules: Vec<NamespaceRules>) -> Result<Applied, RuleErrors> {
         let _one_at_a_time = lock(&self.replacing);
-        let next = self.rules.load().successor(rules, &self.namespaces, &self.settings)?;
+        let (namespaces, tokens) = (&self.namespaces, &self.concurrency);
+        let now = self.rules.load();
+        let next = now.successor(rules, namespaces, tokens, &self.room, &self.settings)?;
+        drop(now);
         let applied = next.applied();
-        self.rules.store(Arc::new(next));
+        let old = self.rules.swap(Arc::new(next));
+        lock(&self.retired).push(old);
+        self.namespaces.vacated();
         Ok(applied)
     }
 
-    /// A view of the rules for one task.
-    #[must_use]
-    pub fn reader(&self) -> RuleReader {
-        RuleReader(self.rules.reader())
+    /// Frees what nobody needs any more: rule sets that were replaced, hot values that fell idle,
+    /// concurrency tokens that are due. No decision waits for it, and none changes by it; call it
+    /// about once a second, from a thread that may be busy for a while.
+    pub fn tidy(&self, now: Tick) {
+        // A set that a batch still looks at is freed the next time, not by the batch.
+        let mut free = Vec::new();
+        lock(&self.retired).retain(|set| {
+            let held = Arc::strong_count(set) > 1;
+            if !held {
+                free.push(Arc::clone(set));
+            }
+            held
+        });
+        drop(free);
+        for (_, param) in self.rules.load().params() {
+            param.tidy(now);
+        }
+        self.concurrency.expire(now);
     }
 
-    /// The rules in force now.
+    /// The rules in force, for one batch of requests: not to be kept, and never held across a
+    /// wait.
+    #[must_use]
+    #[inline]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.rules.hold())
+    }
+
+    /// The rules in force now, to keep for longer than a batch.
     #[must_use]
     pub fn rules(&self) -> Arc<RuleSet> {
         self.rules.load()
@@ -88,7 +130,22 @@ impl ClusterEngine {
     ///
     /// When the namespace does not exist and no more can be made.
     pub fn join(&self, namespace: &str) -> Result<Membership, NamespacesFull> {
-        Ok(Membership::join(self.namespaces.get(namespace)?))
+        Ok(Membership::join(self.namespaces.of_peer(namespace)?))
+    }
+
+    /// The concurrency tokens that are held, of all thread-grade rules: to release, renew and
+    /// expire them. They are acquired through [`RuleSet::acquire_concurrent`].
+    #[must_use]
+    pub fn concurrency(&self) -> &Concurrency {
+        &self.concurrency
+    }
+
+    /// A new holder of concurrency tokens: one for each connection.
+    #[must_use]
+    pub fn owner(&self) -> OwnerId {
+        // Relaxed: a number that nobody else gets is all that is wanted.
+        let number = self.owners.fetch_add(1, Ordering::Relaxed);
+        OwnerId::new(number).unwrap_or(OwnerId(NonZeroU64::MIN))
     }
 
     /// All namespaces with rules or connections, and such as had them, by name.
@@ -98,14 +155,15 @@ impl ClusterEngine {
     }
 }
 
-/// One task's view of the rules in force; cheap to keep, and to read once per batch.
+/// The rules in force when a batch began, whole.
 #[derive(Debug)]
-pub struct RuleReader(Reader<RuleSet>);
+pub struct Snapshot(Held<RuleSet>);
 
-impl RuleReader {
-    /// The rules now. One relaxed load when they have not changed since the last call.
+impl Deref for Snapshot {
+    type Target = RuleSet;
+
     #[inline]
-    pub fn load(&mut self) -> &RuleSet {
-        self.0.load()
+    fn deref(&self) -> &RuleSet {
+        &self.0
     }
 }

@@ -6,7 +6,7 @@ use super::{
     totals::Totals,
 };
 use crate::{
-    Decision, Tick, WindowShape,
+    Concurrency, Decision, Hold, Level, OwnerId, Tick, TokenId, Undecided, WindowShape,
     rule::{ClusterConfig, FlowRule},
     sync::{Arc, Mutex, lock},
     window::Ring,
@@ -19,6 +19,8 @@ pub struct Flow {
     max_occupy_ratio: f64,
     window: WindowShape,
     counter: Arc<FlowCounter>,
+    /// What is in use of a thread-grade rule.
+    level: Option<Arc<Level>>,
     namespace: Arc<Namespace>,
     rule: FlowRule,
 }
@@ -40,12 +42,14 @@ impl Flow {
         settings: &Settings,
         namespace: Arc<Namespace>,
         counter: Arc<FlowCounter>,
+        level: Option<Arc<Level>>,
     ) -> Self {
         Self {
             limit: Limit::new(rule.count, settings.exceed_count, config),
             max_occupy_ratio: settings.max_occupy_ratio,
             window: config.window,
             counter,
+            level,
             namespace,
             rule,
         }
@@ -97,6 +101,48 @@ impl Flow {
     fn may_book(&self, ring: &Ring, threshold: f64, count: u64) -> bool {
         self.limit.average(ring.booked()) <= self.max_occupy_ratio * threshold
             && self.limit.room(threshold, ring.sum_next(self.window), count) >= 0.0
+    }
+
+    /// Takes a concurrency token for `count` calls in progress, or `None` when the level is full.
+    ///
+    /// The level is the rule's count, times the connected clients for a rule that counts per
+    /// client; `exceedCount` is for rates only (`ConcurrentClusterFlowChecker.java`).
+    ///
+    /// # Errors
+    ///
+    /// [`Undecided::BadRequest`] for a rule that is not of thread grade;
+    /// [`Undecided::TooManyRequests`] when as many tokens are held as the engine allows.
+    pub(crate) fn acquire_concurrent(
+        &self,
+        now: Tick,
+        count: u32,
+        owner: OwnerId,
+        tokens: &Concurrency,
+    ) -> Result<Option<TokenId>, Undecided> {
+        let (Some(level), Some(config)) = (&self.level, &self.rule.cluster) else {
+            return Err(Undecided::BadRequest);
+        };
+        let hold = Hold {
+            count,
+            owner,
+            resource_timeout_ms: config.resource_timeout_ms,
+            client_offline_ms: config.client_offline_ms,
+        };
+        let threshold = self.limit.scoped(&self.namespace);
+        let taken = tokens.acquire(now, level, threshold, hold);
+        taken.map_err(|_full| Undecided::TooManyRequests)
+    }
+
+    /// Calls in progress of a thread-grade rule; `None` for a rate. Tokens that are due but not
+    /// yet swept may still be counted.
+    #[must_use]
+    pub fn in_use(&self) -> Option<u64> {
+        self.level.as_ref().map(|level| level.in_use())
+    }
+
+    /// The level, for the rule that takes this one's place.
+    pub(crate) fn level(&self) -> Option<&Arc<Level>> {
+        self.level.as_ref()
     }
 
     /// The rule as it was loaded.

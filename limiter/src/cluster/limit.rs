@@ -32,12 +32,13 @@ impl Limit {
     /// The order of the products is Sentinel's (`ClusterFlowChecker.calcGlobalThreshold`).
     #[inline]
     pub(crate) fn threshold(&self, namespace: &Namespace) -> f64 {
-        let scoped = if self.per_client {
-            self.count * f64::from(namespace.connected())
-        } else {
-            self.count
-        };
-        scoped * self.exceed
+        (self.scoped(namespace) * self.exceed).min(TOKENS_MAX)
+    }
+
+    /// The threshold without `exceedCount`.
+    #[inline]
+    pub(crate) fn scoped(&self, namespace: &Namespace) -> f64 {
+        if self.per_client { self.count * f64::from(namespace.connected()) } else { self.count }
     }
 
     /// Tokens left under `threshold` once `count` more are taken on top of `sum`; negative when
@@ -57,7 +58,10 @@ impl Limit {
     }
 }
 
-/// Exact up to 2^53 tokens, which is the largest count that a rule may have.
+/// Largest threshold, 2^53: up to there sums are exact as doubles. The count of a rule ends there,
+/// and so do its products.
+const TOKENS_MAX: f64 = 9_007_199_254_740_992.0;
+
 #[expect(clippy::cast_precision_loss, reason = "thresholds end at 2^53, so sums do too")]
 fn as_f64(tokens: u64) -> f64 {
     tokens as f64

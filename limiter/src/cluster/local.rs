@@ -12,7 +12,7 @@
 
 use super::{
     Flow, Namespace, Param, ParamFlow, Settings, flow::FlowCounter, namespace::Namespaces,
-    param::ParamCounter,
+    param::ParamCounter, values::Room,
 };
 use crate::{
     Decision, INTERVAL_MS_MAX, Tick, WindowShape,
@@ -54,10 +54,10 @@ impl LocalFlow {
         let counter = before.and_then(|before| before.limited.counter_for(config.window));
         let counter = counter.unwrap_or_default();
         let settings = settings();
-        let namespace = namespace()?;
+        let namespace = namespace();
         let flow = |count: f64, counter: Arc<FlowCounter>| {
             let rule = FlowRule { count, cluster: Some(config), ..rule.clone() };
-            Flow::new(rule, &config, &settings, Arc::clone(&namespace), counter)
+            Flow::new(rule, &config, &settings, Arc::clone(&namespace), counter, None)
         };
         Some(Self { limited: flow(count, Arc::clone(&counter)), granted: flow(NO_LIMIT, counter) })
     }
@@ -99,8 +99,8 @@ impl LocalParam {
         }
         let counter = before.and_then(|before| before.limited.counter_for(config.window));
         let counter = counter.unwrap_or_default();
-        let settings = settings();
-        let namespace = namespace()?;
+        let room = Room::new(&settings());
+        let namespace = namespace();
         let item_count = |own: f64| match limit {
             LocalLimit::Own => own,
             LocalLimit::Share { .. } => alone(cluster, own, limit).1,
@@ -112,7 +112,7 @@ impl LocalParam {
                 .map(|item| ParamItem { value: item.value.clone(), count: item_count(item.count) });
             let items = items.collect();
             let rule = ParamRule { count, items, cluster: Some(config), ..rule.clone() };
-            ParamFlow::new(rule, &config, &settings, Arc::clone(&namespace), counter)
+            ParamFlow::new(rule, &config, room.clone(), Arc::clone(&namespace), counter)
         };
         Some(Self {
             limited: flow(count, &item_count, Arc::clone(&counter)),
@@ -167,8 +167,8 @@ fn settings() -> Settings {
 }
 
 /// A namespace that nobody joins: what is checked here counts no connections.
-fn namespace() -> Option<Arc<Namespace>> {
-    Namespaces::new(settings()).get("").ok()
+fn namespace() -> Arc<Namespace> {
+    Namespaces::new(settings()).of_rules("")
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use super::Settings;
 use crate::{
     Tick, WindowShape,
-    sync::{Arc, AtomicU32, AtomicU64, Mutex, Ordering, lock},
+    sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, lock},
     window::Ring,
 };
 
@@ -15,6 +15,7 @@ pub struct Namespace {
     name: Box<str>,
     connected: AtomicU32,
     guard: Option<Guard>,
+    vacated: Arc<AtomicBool>,
 }
 
 /// Sentinel's `RequestLimiter`: counts requests of any kind and size, 1 s in 10 buckets.
@@ -26,13 +27,13 @@ struct Guard {
 }
 
 impl Namespace {
-    fn new(name: &str, settings: &Settings) -> Self {
+    fn new(name: &str, settings: &Settings, vacated: Arc<AtomicBool>) -> Self {
         let guard = settings.max_allowed_qps.map(|max_qps| Guard {
             max_qps,
             ring: Mutex::default(),
             refused: AtomicU64::new(0),
         });
-        Self { name: name.into(), connected: AtomicU32::new(0), guard }
+        Self { name: name.into(), connected: AtomicU32::new(0), guard, vacated }
     }
 
     /// The name, as rules and pings spell it.
@@ -84,6 +85,9 @@ impl Guard {
 pub(crate) struct Namespaces {
     settings: Settings,
     by_name: Mutex<BTreeMap<Box<str>, Arc<Namespace>>>,
+    /// Set when a namespace may have lost its last rule or member, so that peers who name one
+    /// namespace after the other at the bound do not cost a look at all of them each time.
+    vacated: Arc<AtomicBool>,
 }
 
 /// No further namespace can be made: as many exist as the settings allow.
@@ -96,27 +100,51 @@ pub struct NamespacesFull {
 
 impl Namespaces {
     pub(crate) fn new(settings: Settings) -> Self {
-        Self { settings, by_name: Mutex::default() }
+        Self { settings, by_name: Mutex::default(), vacated: Arc::default() }
     }
 
-    /// The namespace of that name, made if need be. At the bound, namespaces that have neither
-    /// rules nor connections make room.
-    pub(crate) fn get(&self, name: &str) -> Result<Arc<Namespace>, NamespacesFull> {
+    /// The namespace of that name, made if need be, for rules: what an operator writes is not
+    /// bounded by what peers have named.
+    pub(crate) fn of_rules(&self, name: &str) -> Arc<Namespace> {
+        self.get_or_make(&mut lock(&self.by_name), name)
+    }
+
+    /// The namespace of that name, made if need be, for a peer. At the bound, namespaces that have
+    /// neither rules nor connections make room.
+    pub(crate) fn of_peer(&self, name: &str) -> Result<Arc<Namespace>, NamespacesFull> {
         let by_name = &mut *lock(&self.by_name);
-        if let Some(namespace) = by_name.get(name) {
-            return Ok(Arc::clone(namespace));
-        }
         let max = self.settings.namespaces_max;
-        if by_name.len() >= max {
-            // Every rule and every member holds a clone, made under this lock or from one.
-            by_name.retain(|_, namespace| Arc::strong_count(namespace) > 1);
+        if by_name.len() >= max && !by_name.contains_key(name) {
+            // Relaxed: the lock orders everything that is looked at.
+            if self.vacated.swap(false, Ordering::Relaxed) {
+                // Every rule and every member holds a clone, made under this lock or from one.
+                by_name.retain(|_, namespace| Arc::strong_count(namespace) > 1);
+            }
+            if by_name.len() >= max {
+                return Err(NamespacesFull { max });
+            }
         }
-        if by_name.len() >= max {
-            return Err(NamespacesFull { max });
+        Ok(self.get_or_make(by_name, name))
+    }
+
+    fn get_or_make(
+        &self,
+        by_name: &mut BTreeMap<Box<str>, Arc<Namespace>>,
+        name: &str,
+    ) -> Arc<Namespace> {
+        if let Some(namespace) = by_name.get(name) {
+            return Arc::clone(namespace);
         }
-        let namespace = Arc::new(Namespace::new(name, &self.settings));
+        let namespace = Namespace::new(name, &self.settings, Arc::clone(&self.vacated));
+        let namespace = Arc::new(namespace);
         by_name.insert(name.into(), Arc::clone(&namespace));
-        Ok(namespace)
+        namespace
+    }
+
+    /// Says that rules have gone, and perhaps the last of a namespace.
+    pub(crate) fn vacated(&self) {
+        // Relaxed: as in `of_peer`.
+        self.vacated.store(true, Ordering::Relaxed);
     }
 
     /// All namespaces now, by name.
@@ -145,7 +173,9 @@ impl Membership {
 impl Drop for Membership {
     fn drop(&mut self) {
         // Relaxed: as in `Namespace::connected`.
-        self.0.connected.fetch_sub(1, Ordering::Relaxed);
+        if self.0.connected.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.vacated.store(true, Ordering::Relaxed);
+        }
     }
 }
 

@@ -4,10 +4,10 @@ use foldhash::quality::RandomState;
 use hashbrown::HashMap;
 
 use super::{
-    Namespace, Settings,
+    Namespace,
     key::{Key, KeyRef, Param},
     limit::{Limit, whole},
-    values::Values,
+    values::{At, Room, Values},
 };
 use crate::{
     Decision, Tick, Undecided, WindowShape,
@@ -21,7 +21,7 @@ pub struct ParamFlow {
     limit: Limit,
     /// Values with a threshold of their own; never evicted.
     items: HashMap<Key, f64, RandomState>,
-    values_max: usize,
+    room: Room,
     window: WindowShape,
     counter: Arc<ParamCounter>,
     namespace: Arc<Namespace>,
@@ -36,6 +36,8 @@ pub(crate) struct ParamCounter(Mutex<Used>);
 struct Used {
     values: Values,
     totals: ParamTotals,
+    /// Where the values of the request that is being decided are counted; kept for its memory.
+    asked_at: Vec<At>,
 }
 
 /// What a hot-parameter rule decided since its counter was made; each only rises but `values`.
@@ -55,7 +57,7 @@ impl ParamFlow {
     pub(crate) fn new(
         rule: ParamRule,
         config: &ClusterConfig,
-        settings: &Settings,
+        room: Room,
         namespace: Arc<Namespace>,
         counter: Arc<ParamCounter>,
     ) -> Self {
@@ -63,7 +65,7 @@ impl ParamFlow {
             // `exceedCount` is for flow rules only.
             limit: Limit::new(rule.count, 1.0, config),
             items: rule.items.iter().map(|item| (Key::from(&item.value), item.count)).collect(),
-            values_max: settings.values_max,
+            room,
             window: config.window,
             counter,
             namespace,
@@ -83,25 +85,32 @@ impl ParamFlow {
         &self,
         now: Tick,
         count: u32,
-        params: impl Iterator<Item = Param<'a>> + Clone,
+        params: impl IntoIterator<Item = Param<'a>>,
     ) -> Result<Decision, Undecided> {
         let count = u64::from(count);
         let used = &mut *lock(&self.counter.0);
-        let (mut least, mut seen) = (f64::INFINITY, 0);
-        for param in params.clone() {
-            seen += 1;
-            let room = self.ask(&mut used.values, now, count, KeyRef::of(&param));
-            least = least.min(room);
-            if room < 0.0 {
+        used.asked_at.clear();
+        let mut least = f64::INFINITY;
+        for param in params {
+            let key = KeyRef::of(&param);
+            let own = self.own_count(key);
+            let limit = own.map_or(self.limit, |own| self.limit.with_count(own));
+            let at = used.values.locate(key, self.window, now, &self.room, own.is_some());
+            used.asked_at.push(at);
+            let counter = used.values.counter(at, self.window, now);
+            counter.asked += count;
+            let threshold = limit.threshold(&self.namespace);
+            least = least.min(limit.room(threshold, counter.ring.sum(), counter.asked));
+            if least < 0.0 {
                 break;
             }
         }
-        if seen == 0 {
+        if used.asked_at.is_empty() {
             return Err(Undecided::BadRequest);
         }
         let passes = least >= 0.0;
-        for param in params.take(seen) {
-            let counter = used.values.again(KeyRef::of(&param));
+        for &at in &used.asked_at {
+            let counter = used.values.counter(at, self.window, now);
             let asked = std::mem::take(&mut counter.asked);
             if passes && asked > 0 {
                 counter.ring.add(self.window, asked);
@@ -115,13 +124,10 @@ impl ParamFlow {
         Ok(Decision::Pass { remaining: whole(least) })
     }
 
-    /// Notes that `count` more tokens of the value are asked for, and says what room they leave.
-    fn ask(&self, values: &mut Values, now: Tick, count: u64, key: KeyRef<'_>) -> f64 {
-        let own = self.own_count(key);
-        let limit = own.map_or(self.limit, |own| self.limit.with_count(own));
-        let counter = values.counter(key, self.window, now, self.values_max, own.is_some());
-        counter.asked += count;
-        limit.room(limit.threshold(&self.namespace), counter.ring.sum(), counter.asked)
+    /// Forgets idle values, letting go of the lock now and then.
+    pub(crate) fn tidy(&self, now: Tick) {
+        const BATCH: usize = 512;
+        while lock(&self.counter.0).values.tidy(self.window, now, &self.room, BATCH) {}
     }
 
     fn own_count(&self, key: KeyRef<'_>) -> Option<f64> {

@@ -3,10 +3,10 @@
 use rustc_hash::FxHashMap;
 use sha2::{Digest, Sha256};
 
-use super::{Flow, Param, ParamFlow, Settings, namespace::Namespaces};
+use super::{Flow, Param, ParamFlow, Settings, namespace::Namespaces, values::Room};
 use crate::{
-    Decision, Tick, Undecided,
-    rule::{ClusterConfig, Finding, NamespaceRules, RuleErrors, duplicate_ids},
+    Concurrency, Decision, Level, OwnerId, Tick, TokenId, Undecided,
+    rule::{ClusterConfig, Finding, Grade, NamespaceRules, RuleErrors, duplicate_ids},
     sync::Arc,
 };
 
@@ -16,6 +16,8 @@ use crate::{
 pub struct RuleSet {
     flows: FxHashMap<i64, Flow>,
     params: FxHashMap<i64, ParamFlow>,
+    /// Levels of rules that are gone while calls are still in progress, should they come back.
+    orphans: FxHashMap<i64, Arc<Level>>,
     applied: Applied,
 }
 
@@ -67,17 +69,54 @@ impl RuleSet {
         now: Tick,
         flow_id: i64,
         count: i32,
-        params: impl Iterator<Item = Param<'a>> + Clone,
+        params: impl IntoIterator<Item = Param<'a>>,
     ) -> Result<Decision, Undecided> {
         let count = tokens(flow_id, count)?;
-        if params.clone().next().is_none() {
-            return Err(Undecided::BadRequest);
-        }
+        let mut params = params.into_iter();
+        let first = params.next().ok_or(Undecided::BadRequest)?;
         let flow = self.params.get(&flow_id).ok_or(Undecided::NoRule)?;
         if !flow.guard().admit(now) {
             return Err(Undecided::TooManyRequests);
         }
-        flow.acquire(now, count, params)
+        flow.acquire(now, count, std::iter::once(first).chain(params))
+    }
+
+    /// Takes a concurrency token of the thread-grade flow rule `flow_id` for `count` calls in
+    /// progress, held by `owner`; `None` when the level is full. `tokens` are the engine's.
+    ///
+    /// # Errors
+    ///
+    /// [`Undecided::BadRequest`] also for a rule that counts a rate, and
+    /// [`Undecided::TooManyRequests`] when as many tokens are held as the engine allows. The
+    /// namespace's guard counts rates and is not asked, as in Sentinel.
+    pub fn acquire_concurrent(
+        &self,
+        now: Tick,
+        flow_id: i64,
+        count: i32,
+        owner: OwnerId,
+        tokens: &Concurrency,
+    ) -> Result<Option<TokenId>, Undecided> {
+        let count = self::tokens(flow_id, count)?;
+        let flow = self.flows.get(&flow_id).ok_or(Undecided::NoRule)?;
+        flow.acquire_concurrent(now, count, owner, tokens)
+    }
+
+    /// The level of a flow id: of its rule, or of one that is gone.
+    fn level(&self, flow_id: i64) -> Option<Arc<Level>> {
+        let level = self.flows.get(&flow_id).and_then(Flow::level);
+        level.or_else(|| self.orphans.get(&flow_id)).map(Arc::clone)
+    }
+
+    /// Levels of this set that still have calls in progress and no rule in `next`.
+    fn orphans_of(&self, next: &Self) -> FxHashMap<i64, Arc<Level>> {
+        let of_rules = self.flows.iter().filter_map(|(id, flow)| Some((id, flow.level()?)));
+        let all = of_rules.chain(&self.orphans);
+        let gone = all.filter(|(id, level)| {
+            let taken_over = next.flows.get(id).is_some_and(|flow| flow.level().is_some());
+            !taken_over && level.in_use() > 0
+        });
+        gone.map(|(id, level)| (*id, Arc::clone(level))).collect()
     }
 
     /// The flow rule with that id.
@@ -117,21 +156,24 @@ impl RuleSet {
         &self,
         rules: Vec<NamespaceRules>,
         namespaces: &Namespaces,
+        tokens: &Concurrency,
+        room: &Room,
         settings: &Settings,
     ) -> Result<Self, RuleErrors> {
         fits(&rules, settings.rules_max)?;
         let hash = hash(&rules);
         let mut next = Self::default();
         for set in rules {
-            let namespace = namespaces.get(&set.namespace).map_err(|full| {
-                RuleErrors(vec![Finding::of_set(&set.namespace, &full.to_string())])
-            })?;
+            let namespace = namespaces.of_rules(&set.namespace);
             for rule in set.flow {
                 let Some(config) = rule.cluster else { continue };
                 let old = self.flows.get(&config.flow_id);
                 let counter = old.and_then(|flow| flow.counter_for(config.window));
                 let counter = counter.unwrap_or_default();
-                let flow = Flow::new(rule, &config, settings, Arc::clone(&namespace), counter);
+                let level = (rule.grade == Grade::Thread)
+                    .then(|| self.level(config.flow_id).unwrap_or_else(|| tokens.level()));
+                let namespace = Arc::clone(&namespace);
+                let flow = Flow::new(rule, &config, settings, namespace, counter, level);
                 next.flows.insert(config.flow_id, flow);
             }
             for rule in set.param {
@@ -139,10 +181,12 @@ impl RuleSet {
                 let old = self.params.get(&config.flow_id);
                 let counter = old.and_then(|flow| flow.counter_for(config.window));
                 let counter = counter.unwrap_or_default();
-                let flow = ParamFlow::new(rule, &config, settings, Arc::clone(&namespace), counter);
+                let (namespace, room) = (Arc::clone(&namespace), room.clone());
+                let flow = ParamFlow::new(rule, &config, room, namespace, counter);
                 next.params.insert(config.flow_id, flow);
             }
         }
+        next.orphans = self.orphans_of(&next);
         let changed = self.applied.revision == 0 || hash != self.applied.hash;
         next.applied = Applied {
             revision: self.applied.revision + u64::from(changed),

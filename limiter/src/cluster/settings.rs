@@ -16,6 +16,12 @@ pub struct Settings {
     pub rules_max: usize,
     /// Live hot values of one rule; further new ones share one counter.
     pub values_max: usize,
+    /// Bytes of memory for the live hot values of all rules together; beyond, new ones share their
+    /// rule's one counter. A value of eight bytes in a window of ten buckets takes about 250.
+    pub values_bytes_max: u64,
+    /// Concurrency tokens of all rules that may be held at once, 64 bytes each; at most
+    /// [`Concurrency::TOKENS_MAX`](crate::Concurrency::TOKENS_MAX).
+    pub tokens_max: u64,
 }
 
 impl Default for Settings {
@@ -27,6 +33,8 @@ impl Default for Settings {
             namespaces_max: 10_000,
             rules_max: 2_000_000,
             values_max: 1_000_000,
+            values_bytes_max: 2 << 30,
+            tokens_max: 1_000_000,
         }
     }
 }

@@ -206,8 +206,8 @@ fn cluster(
                 ("local", OverloadPolicy::Local),
             ],
         ),
-        resource_timeout_ms: resource_timeout.unsigned_abs(),
-        client_offline_ms: client_offline.unsigned_abs(),
+        resource_timeout_ms: u32::try_from(resource_timeout).unwrap_or_default(),
+        client_offline_ms: u32::try_from(client_offline).unwrap_or_default(),
     };
     c.warn_unknown(report, NO_MEANING);
     Some(config)

@@ -8,7 +8,7 @@ use crate::Tick;
 
 /// Tokens taken per bucket, for one flow or one hot value. The shape is the owner's and is passed
 /// in, so that a million rings do not store it a million times.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ring {
     /// End of the head bucket in nanoseconds; 0 before the first tick. A tick before it, however
     /// old, counts as one in the head bucket, so a clock that steps back changes no limit.
@@ -96,12 +96,6 @@ impl Ring {
     pub(crate) fn book(&mut self, shape: WindowShape, count: u64) {
         self.add(shape, 0);
         self.booked += count;
-    }
-
-    /// Forgets every token; keeps the allocation.
-    pub(crate) fn clear(&mut self) {
-        self.counts.fill(0);
-        (self.sum, self.booked, self.head_end, self.slot) = (0, 0, 0, 0);
     }
 
     /// Whether nothing of what was counted reaches into the window at `now` any more.
