@@ -1,0 +1,165 @@
+//! Calendar window: so many tokens a minute, hour, day or month of a time zone.
+
+use super::{
+    Algorithm, Calendar, Invalid, Verdict,
+    rate::{check_count, whole},
+};
+use crate::Tick;
+
+/// Counts tokens in the periods of a [`Calendar`].
+///
+/// *Formula*: `used(period of the wall clock) + n <= ⌊count⌋`. *Burst*: as
+/// [`super::FixedWindow`]: the count at once, twice that around a border. *Memory*: 16 bytes.
+/// *Cost*: two comparisons; a microsecond of calendar when a period begins.
+///
+/// The ticks are **wall time** here. A clock that steps back stays in the period that it had
+/// reached, until it reaches the end of that again: a period is never opened twice. So a clock that
+/// jumps far ahead by mistake keeps the period it jumped to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CalendarWindow {
+    limit: u64,
+    calendar: Calendar,
+}
+
+/// What one key has used of its period: 16 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CalendarWindowState {
+    /// First instant after the period; 0 before the first call.
+    end: Tick,
+    used: u64,
+}
+
+impl CalendarWindow {
+    /// `count` (0 ..= 2^53) tokens in each period.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid::Count`].
+    pub fn new(count: f64, calendar: Calendar) -> Result<Self, Invalid> {
+        Ok(Self { limit: whole(check_count(count)?), calendar })
+    }
+
+    fn left(&self, state: &CalendarWindowState, wall: Tick) -> u64 {
+        if wall >= state.end { self.limit } else { self.limit.saturating_sub(state.used) }
+    }
+}
+
+impl Algorithm for CalendarWindow {
+    type State = CalendarWindowState;
+
+    #[inline]
+    fn take(&self, state: &mut CalendarWindowState, wall: Tick, n: u64) -> Verdict {
+        let verdict = self.peek(state, wall, n);
+        if verdict.is_admitted() {
+            if wall >= state.end {
+                *state = CalendarWindowState { end: self.calendar.period(wall).end, used: 0 };
+            }
+            state.used += n;
+        }
+        verdict
+    }
+
+    #[inline]
+    fn peek(&self, state: &CalendarWindowState, wall: Tick, n: u64) -> Verdict {
+        if n > self.limit || self.limit == 0 {
+            return Verdict::NEVER;
+        }
+        match self.left(state, wall).checked_sub(n) {
+            Some(remaining) => Verdict::Pass { remaining },
+            // Something was used, so the end of the period is known.
+            None => Verdict::Block { retry: Some(state.end.since(wall)) },
+        }
+    }
+
+    fn give_back(&self, state: &mut CalendarWindowState, wall: Tick, n: u64) {
+        if wall < state.end {
+            state.used = state.used.saturating_sub(n);
+        }
+    }
+
+    /// Not before the end of the period, used or not: forgetting it would let a clock that steps
+    /// back open it again.
+    fn is_idle(&self, state: &CalendarWindowState, wall: Tick) -> bool {
+        wall >= state.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::algorithm::{
+        Unit,
+        suite::{admitted, pass, retry},
+    };
+
+    fn wall(text: &str) -> Tick {
+        let at: jiff::Timestamp = text.parse().unwrap();
+        Tick(u64::try_from(at.as_nanosecond()).unwrap())
+    }
+
+    fn a_day(count: f64, zone: &str) -> CalendarWindow {
+        CalendarWindow::new(count, Calendar::new(Unit::Day, zone).unwrap()).unwrap()
+    }
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    #[test]
+    fn the_state_is_16_bytes() {
+        assert_eq!(size_of::<CalendarWindowState>(), 16);
+    }
+
+    #[test]
+    fn five_a_day_begin_again_at_midnight_of_the_zone() {
+        let (five, mut state) = (a_day(5.0, "Asia/Tokyo"), CalendarWindowState::default());
+        let late = wall("2025-03-01T14:59:59.999999999Z");
+        assert_eq!(admitted(&five, &mut state, late, 9), 5);
+        assert_eq!(five.take(&mut state, late, 1), retry(Duration::from_nanos(1)));
+        assert_eq!(five.take(&mut state, wall("2025-03-01T15:00:00Z"), 5), pass(0));
+        assert_eq!(five.take(&mut state, wall("2025-03-01T15:00:00Z"), 1), retry(HOUR * 24));
+        assert_eq!(five.take(&mut state, wall("2029-07-01T00:00:00Z"), 5), pass(0), "years later");
+    }
+
+    #[test]
+    fn a_day_of_23_hours_ends_an_hour_early() {
+        let (one, mut state) = (a_day(1.0, "Europe/Berlin"), CalendarWindowState::default());
+        assert_eq!(one.take(&mut state, wall("2025-03-29T23:00:00Z"), 1), pass(0));
+        assert_eq!(one.take(&mut state, wall("2025-03-29T23:00:00Z"), 1), retry(HOUR * 23));
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_never_opens_a_period_again() {
+        let (one, mut state) = (a_day(1.0, "UTC"), CalendarWindowState::default());
+        assert_eq!(one.take(&mut state, wall("2025-03-01T23:59:00Z"), 1), pass(0));
+        assert_eq!(one.take(&mut state, wall("2025-03-02T00:00:30Z"), 1), pass(0));
+        assert!(!one.is_idle(&state, wall("2025-03-02T00:00:30Z")));
+        let back = wall("2025-03-01T23:59:30Z");
+        assert_eq!(one.take(&mut state, back, 1), retry(HOUR * 24 + Duration::from_secs(30)));
+        assert!(!one.is_idle(&state, back));
+        assert_eq!(one.take(&mut state, wall("2025-03-02T00:00:00Z"), 1), retry(HOUR * 24));
+        assert_eq!(one.take(&mut state, wall("2025-03-03T00:00:00Z"), 1), pass(0));
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_in_the_same_period() {
+        let (five, mut state) = (a_day(5.0, "UTC"), CalendarWindowState::default());
+        let noon = wall("2025-03-01T12:00:00Z");
+        assert_eq!(five.take(&mut state, noon, 4), pass(1));
+        five.give_back(&mut state, noon, 2);
+        assert_eq!(five.peek(&state, noon, 0), pass(3));
+        five.give_back(&mut state, noon, 9);
+        assert_eq!(five.peek(&state, noon, 5), pass(0));
+        assert_eq!(five.peek(&state, noon, 6), Verdict::NEVER);
+    }
+
+    #[test]
+    fn none_and_the_most_of_tokens() {
+        let noon = wall("2025-03-01T12:00:00Z");
+        let mut state = CalendarWindowState::default();
+        assert_eq!(a_day(0.0, "UTC").take(&mut state, noon, 1), Verdict::NEVER);
+        assert_eq!(a_day(9_007_199_254_740_992.0, "UTC").take(&mut state, noon, 1 << 53), pass(0));
+        let calendar = Calendar::new(Unit::Month, "UTC").unwrap();
+        assert_eq!(CalendarWindow::new(-1.0, calendar), Err(Invalid::Count(-1.0)));
+    }
+}

@@ -1,0 +1,115 @@
+//! A level that time drains: the one state machine behind token bucket, leaky bucket as meter,
+//! GCRA and Guava's bursty limiter.
+//!
+//! The level is work not yet done, in the units of [`Rate`]. A take adds `n` tokens' units, each
+//! nanosecond drains `p` of them, and zero is the floor: so the tokens of a bucket are its
+//! capacity less the level, and the theoretical arrival time of GCRA is the last tick plus the
+//! time that the level takes to drain.
+
+use super::{
+    Invalid, Rate, Verdict,
+    exact::{Wide, div_ceil, div_floor, mul_div_ceil, nanos},
+};
+use crate::Tick;
+
+/// What one key has used of a bucket: 24 bytes. Empty by default: nothing used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Level {
+    last: Tick,
+    units: Wide,
+}
+
+impl Level {
+    /// A level of `units` at `now`.
+    pub(super) const fn at(now: Tick, units: u128) -> Self {
+        Self { last: now, units: Wide::new(units) }
+    }
+
+    /// The last tick seen, and the level then.
+    pub(super) const fn last(&self) -> (Tick, u128) {
+        (self.last, self.units.get())
+    }
+
+    /// Brings the level to `now`, or leaves it where it is if that is in the past, and returns it.
+    #[inline]
+    pub(super) fn drain(&mut self, rate: &Rate, now: Tick) -> u128 {
+        let units = self.units.get();
+        if now <= self.last {
+            return units;
+        }
+        let drained = u128::from(now.0 - self.last.0) * u128::from(rate.per_ns());
+        self.last = now;
+        let units = units.saturating_sub(drained);
+        self.units = Wide::new(units);
+        units
+    }
+
+    #[inline]
+    pub(super) const fn set(&mut self, units: u128) {
+        self.units = Wide::new(units);
+    }
+}
+
+/// A level with a top: at most `capacity` units fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bucket {
+    rate: Rate,
+    capacity: u128,
+    /// Whole tokens in the capacity.
+    burst: u64,
+}
+
+impl Bucket {
+    /// A bucket of `burst` tokens. Of a rate of zero it has room for none.
+    pub(super) fn new(rate: Rate, burst: u64) -> Result<Self, Invalid> {
+        let capacity = rate.units(burst).ok_or(Invalid::TooSlow { tokens: burst })?;
+        Ok(Self::with_capacity(rate, capacity))
+    }
+
+    pub(super) fn with_capacity(rate: Rate, capacity: u128) -> Self {
+        let capacity = if rate.per_ns() == 0 { 0 } else { capacity };
+        Self { rate, capacity, burst: div_floor(capacity, rate.per_token()) }
+    }
+
+    pub(super) const fn rate(&self) -> &Rate {
+        &self.rate
+    }
+
+    #[inline]
+    pub(super) fn take(&self, level: &mut Level, now: Tick, n: u64) -> Verdict {
+        let used = level.drain(&self.rate, now);
+        if n > self.burst || self.burst == 0 {
+            return Verdict::NEVER;
+        }
+        // No overflow: `n` is at most the burst, whose units are below 2^126.
+        let used = used + u128::from(n) * self.rate.per_token();
+        if let Some(room) = self.capacity.checked_sub(used) {
+            level.set(used);
+            return Verdict::Pass { remaining: div_floor(room, self.rate.per_token()) };
+        }
+        Verdict::Block { retry: Some(nanos(div_ceil(used - self.capacity, self.rate.per_ns()))) }
+    }
+
+    #[inline]
+    pub(super) fn peek(&self, level: &Level, now: Tick, n: u64) -> Verdict {
+        self.take(&mut { *level }, now, n)
+    }
+
+    pub(super) fn give_back(&self, level: &mut Level, now: Tick, n: u64) {
+        let used = level.drain(&self.rate, now);
+        level.set(self.rate.units(n).map_or(0, |units| used.saturating_sub(units)));
+    }
+
+    pub(super) fn is_idle(&self, level: &Level, now: Tick) -> bool {
+        { *level }.drain(&self.rate, now) == 0
+    }
+
+    /// Used tokens stay used, to less than a unit in favour of the limit; more of them than the
+    /// new capacity holds drain at the new rate first.
+    pub(super) fn adopt(&self, level: &mut Level, old: &Self, now: Tick) {
+        let used = level.drain(&old.rate, now);
+        let used = mul_div_ceil(used, self.rate.per_token(), old.rate.per_token());
+        // Above 2^126 it would take a quarter of a million years to drain.
+        level.set(used.min(super::rate::UNITS_MAX));
+    }
+}

@@ -1,0 +1,80 @@
+//! A line of callers that are let go one by one: what the pacing algorithms share.
+//!
+//! The state is the time at which the last caller in line goes. As in Sentinel's
+//! `ThrottlingController`, a caller of `n` tokens goes `n` intervals after the one before it, or at
+//! once if that is already past.
+
+use super::{
+    Verdict,
+    exact::{Wide, convert, div_ceil, nanos},
+};
+use crate::Tick;
+
+/// When the last caller of one key goes: 24 bytes. Nobody has come by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    seen: Tick,
+    /// Units of work from the epoch to the last caller's turn, plus one; 0 if there was none.
+    turn: Wide,
+}
+
+impl Line {
+    /// Time is `now`, or what it was if that is later.
+    #[inline]
+    pub(super) fn see(&mut self, now: Tick) {
+        self.seen = self.seen.max(now);
+    }
+
+    /// Joins the line with a call of `cost` units (below 2^126) if the wait is at most `longest`
+    /// units (below 2^126). A nanosecond is `per_ns` units and is not zero.
+    #[inline]
+    pub(super) fn join(&mut self, per_ns: u64, cost: u128, longest: u128) -> Verdict {
+        // Below 2^64 × 2^54, so the sums below stay under 2^128.
+        let now = u128::from(self.seen.0) * u128::from(per_ns);
+        let turn = self.turn.get().checked_sub(1).map_or(now, |last| last + cost);
+        let Some(wait) = turn.checked_sub(now).filter(|wait| *wait > 0) else {
+            self.turn = Wide::new(now + 1);
+            return Verdict::Pass { remaining: 0 };
+        };
+        if wait > longest {
+            return Verdict::Block { retry: Some(nanos(div_ceil(wait - longest, per_ns))) };
+        }
+        self.turn = Wide::new(turn + 1);
+        Verdict::Wait { wait: nanos(div_ceil(wait, per_ns)) }
+    }
+
+    /// Steps back out of the line; `false` and no change if it was not the last who joined.
+    pub(super) fn leave(&mut self, per_ns: u64, turn: Tick, cost: u128) -> bool {
+        let Some(last) = self.turn.get().checked_sub(1) else { return false };
+        let is_last = div_ceil(last, per_ns) == u128::from(turn.0);
+        if is_last {
+            self.turn = Wide::new((last + 1).saturating_sub(cost));
+        }
+        is_last
+    }
+
+    /// Whether a call of at most `cost` units goes at once at `now`, as in an empty line.
+    pub(super) fn is_clear(&self, per_ns: u64, now: Tick, cost: u128) -> bool {
+        let now = u128::from(self.seen.max(now).0) * u128::from(per_ns);
+        self.turn.get().checked_sub(1).is_none_or(|last| last + cost <= now)
+    }
+
+    /// The last tick seen.
+    pub(super) const fn seen(&self) -> Tick {
+        self.seen
+    }
+
+    /// The nanosecond since the epoch from which on a call of `cost` units would wait no longer
+    /// than `longest`.
+    pub(super) fn due(&self, per_ns: u64, cost: u128, longest: u128) -> u128 {
+        let turn = self.turn.get().checked_sub(1).map_or(0, |last| last + cost);
+        div_ceil(turn.saturating_sub(longest), per_ns)
+    }
+
+    /// The same turn in the units of another rate.
+    pub(super) fn convert(&mut self, from_per_ns: u64, to_per_ns: u64) {
+        if let Some(last) = self.turn.get().checked_sub(1) {
+            self.turn = Wide::new(convert(last, from_per_ns, to_per_ns) + 1);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Warm-up and pacing: a queue whose callers stand farther apart while the service is cold.
+
+use std::time::Duration;
+
+use super::{Algorithm, Invalid, Line, Rate, Reserve, Verdict, WarmUpCurve, rate::UNITS_MAX};
+use crate::Tick;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// How often the time of a retry is corrected. Each step finds more tokens than the one before, by
+/// a smaller and smaller step unless a single call is as large as half the reserve.
+const RETRY_STEPS: u32 = 256;
+
+/// Lets tokens go one interval of [`WarmUpCurve`] apart: `cold` times `1 / count` seconds when
+/// cold, `1 / count` when warm.
+///
+/// *Formula* (Sentinel's `WarmUpRateLimiterController`): as [`super::LeakyQueue`], with
+/// `n / threshold` for `n / count`. Warm intervals are exact; cold ones are rounded up to a
+/// fraction of a nanosecond. Sentinel rounds to milliseconds, so that above 2 000 a second nothing
+/// was limited, and a count of 0 let all through; here it blocks. *Burst*: none, as the queue.
+/// *Memory*: 56 bytes. *Cost*: that of the queue, and a multiplication and division while cold.
+///
+/// Tokens count as passed in the second in which they are booked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WarmUpPacing {
+    curve: WarmUpCurve,
+    rate: Rate,
+    longest: u128,
+}
+
+/// The reserve and the line of one key: 56 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WarmUpPacingState {
+    reserve: Reserve,
+    passed: u64,
+    line: Line,
+}
+
+impl WarmUpPacing {
+    /// `count` tokens a second in the end, see [`WarmUpCurve::new`], in a queue in which nobody
+    /// waits longer than `longest`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`WarmUpCurve::new`] and [`Rate::new`].
+    pub fn new(
+        count: f64,
+        period: Duration,
+        cold: u32,
+        longest: Duration,
+    ) -> Result<Self, Invalid> {
+        let rate = Rate::new(count, Duration::from_secs(1))?;
+        let curve = WarmUpCurve::new(count, period, cold)?;
+        Ok(Self { curve, rate, longest: rate.units_in(longest) })
+    }
+
+    /// Gives up the booking whose turn is at `turn`, if nobody has booked behind it. Its time is
+    /// free again as far as a warm interval of `n` tokens goes.
+    pub fn cancel(&self, state: &mut WarmUpPacingState, turn: Tick, n: u64) -> bool {
+        let Some(cost) = self.rate.units(n) else { return false };
+        self.rate.per_ns() > 0 && state.line.leave(self.rate.per_ns(), turn, cost)
+    }
+
+    /// Brings the reserve to `now`, and says what `n` tokens cost with it.
+    #[inline]
+    fn cost(&self, state: &mut WarmUpPacingState, now: Tick, n: u64) -> Option<u128> {
+        if let Some(previous) = state.reserve.previous(now, state.passed) {
+            self.curve.advance(&mut state.reserve, now, previous);
+            state.passed = 0;
+        }
+        let cost = self.rate.units(n).filter(|_| self.rate.per_ns() > 0)?;
+        Some(self.curve.stretch(&state.reserve, cost)).filter(|cost| *cost < UNITS_MAX)
+    }
+
+    /// Time until `n` tokens that were refused at `now` are accepted.
+    ///
+    /// What they cost may fall at the start of the next second, when the reserve is charged with
+    /// what has passed; from then on it only grows, as the reserve does. A call as large as half
+    /// the reserve may be told a time later than need be, never an earlier one.
+    fn retry(&self, state: &WarmUpPacingState, now: Tick, n: u64) -> Option<Duration> {
+        let mut at = state.line.seen().max(now);
+        let start = at;
+        let next = Tick(at.0 - at.0 % SECOND_NS).plus(Duration::from_secs(1));
+        for _ in 0..RETRY_STEPS {
+            let cost = self.cost(&mut { *state }, at, n)?;
+            let due = self.due(state, cost);
+            if due <= at {
+                return Some(at.since(start));
+            }
+            at = if at < next { due.min(next) } else { due };
+        }
+        Some(self.due(state, self.curve.coldest(self.rate.units(n)?)).since(start))
+    }
+
+    fn due(&self, state: &WarmUpPacingState, cost: u128) -> Tick {
+        let due = state.line.due(self.rate.per_ns(), cost, self.longest);
+        Tick(u64::try_from(due).unwrap_or(u64::MAX))
+    }
+}
+
+impl Algorithm for WarmUpPacing {
+    type State = WarmUpPacingState;
+
+    /// No tokens pass at once and leave the queue as it is.
+    #[inline]
+    fn take(&self, state: &mut WarmUpPacingState, now: Tick, n: u64) -> Verdict {
+        state.line.see(now);
+        if n == 0 && self.rate.per_ns() > 0 {
+            return Verdict::Pass { remaining: 0 };
+        }
+        let Some(cost) = self.cost(state, now, n) else { return Verdict::NEVER };
+        let before = *state;
+        let verdict = state.line.join(self.rate.per_ns(), cost, self.longest);
+        if let Verdict::Block { .. } = verdict {
+            return Verdict::Block { retry: self.retry(&before, now, n) };
+        }
+        state.passed = state.passed.saturating_add(n);
+        verdict
+    }
+
+    #[inline]
+    fn peek(&self, state: &WarmUpPacingState, now: Tick, n: u64) -> Verdict {
+        self.take(&mut { *state }, now, n)
+    }
+
+    /// Gives back nothing, as [`super::LeakyQueue`]; see [`WarmUpPacing::cancel`].
+    fn give_back(&self, state: &mut WarmUpPacingState, now: Tick, _n: u64) {
+        state.line.see(now);
+    }
+
+    /// Idle once cold, and once a call as large as the whole queue would go at once.
+    fn is_idle(&self, state: &WarmUpPacingState, now: Tick) -> bool {
+        let mut state = *state;
+        let cost = self.cost(&mut state, now, 1).unwrap_or(0);
+        let is_cold = state.passed == 0 && self.curve.is_cold(&state.reserve);
+        is_cold && state.line.is_clear(self.rate.per_ns(), now, self.longest + cost)
+    }
+
+    /// The turns that were promised stay as they are, and the service as warm as it is.
+    fn adopt(&self, state: &mut WarmUpPacingState, old: &Self, now: Tick) {
+        old.cost(state, now, 0);
+        self.curve.adopt(&mut state.reserve, &old.curve);
+        state.line.convert(old.rate.per_ns(), self.rate.per_ns());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::algorithm::suite::{self, SECOND, at, ms, pass, retry, wait};
+
+    fn pacing(count: f64, seconds: u32, longest: Duration) -> WarmUpPacing {
+        WarmUpPacing::new(count, SECOND * seconds, 3, longest).unwrap()
+    }
+
+    #[test]
+    fn the_state_is_56_bytes() {
+        assert_eq!(size_of::<WarmUpPacingState>(), 56);
+    }
+
+    #[test]
+    fn cold_calls_are_30_ms_apart_and_warm_ones_10() {
+        // D01.
+        let (hundred, mut state) = (pacing(100.0, 10, ms(100)), WarmUpPacingState::default());
+        let answers = [(); 6].map(|()| hundred.take(&mut state, at(0), 1));
+        let waits = [30, 60, 90].map(|t| wait(ms(t)));
+        assert_eq!(answers[..4], [pass(0), waits[0], waits[1], waits[2]]);
+        assert_eq!(answers[4..], [retry(ms(20)), retry(ms(20))]);
+        // Call as often as it lets us for 30 s.
+        let (mut now, mut turns) = (at(0), Vec::new());
+        while now < at(30_000) {
+            match hundred.take(&mut state, now, 1) {
+                Verdict::Block { retry } => now = now.plus(retry.unwrap()),
+                Verdict::Wait { wait } => turns.push(now.plus(wait)),
+                Verdict::Pass { .. } => turns.push(now),
+            }
+        }
+        assert!(state.reserve.tokens() < 500);
+        assert!(
+            turns[turns.len() - 1_000..].windows(2).all(|pair| pair[1].since(pair[0]) == ms(10))
+        );
+    }
+
+    #[test]
+    fn more_than_2_000_a_second_are_limited_and_zero_blocks() {
+        let (fast, mut state) = (pacing(10_000.0, 1, ms(1)), WarmUpPacingState::default());
+        let accepted = (0..1_000).filter(|_| fast.take(&mut state, at(0), 1).is_admitted()).count();
+        assert_eq!(accepted, 4, "at 0, 0.3, 0.6 and 0.9 ms");
+        let zero = pacing(0.0, 10, ms(100));
+        for n in [0, 1] {
+            assert_eq!(zero.take(&mut WarmUpPacingState::default(), at(0), n), Verdict::NEVER);
+        }
+    }
+
+    #[test]
+    fn a_warm_service_is_paced_without_drift() {
+        let mut state = WarmUpPacingState::default();
+        let three = pacing(3.0, 10, SECOND);
+        let mut now = at(0);
+        let mut turns = Vec::new();
+        for _ in 0..20_000 {
+            match three.take(&mut state, now, 1) {
+                Verdict::Block { retry } => now = now.plus(retry.unwrap()),
+                Verdict::Wait { wait } => turns.push(now.plus(wait).0),
+                Verdict::Pass { .. } => turns.push(now.0),
+            }
+        }
+        let (from, to) = (turns[100], turns[9_100]);
+        assert!(to - from == 3_000_000_000_000, "9 000 turns take 3 000 s: {}", to - from);
+    }
+
+    #[test]
+    fn less_than_one_a_second_warms_up_too() {
+        let (slow, mut state) = (pacing(0.25, 100, SECOND * 30), WarmUpPacingState::default());
+        assert_eq!(slow.take(&mut state, at(0), 1), pass(0));
+        assert_eq!(slow.take(&mut state, at(0), 1), wait(SECOND * 12));
+        assert_eq!(slow.take(&mut state, at(0), 1), wait(SECOND * 24));
+        assert!(slow.cancel(&mut state, at(24_000), 1));
+        assert!(
+            !slow.cancel(&mut state, at(12_000), 1),
+            "its time is free, but for a warm interval"
+        );
+    }
+
+    proptest! {
+        /// Callers go at least a warm interval apart, nobody waits too long, and a refusal names
+        /// the exact time.
+        #[test]
+        fn turns_are_apart_and_each_retry_is_exact(
+            count in prop::sample::select(vec![0.25, 1.0, 2.5, 7.0, 100.0]),
+            cold in 2_u32..8,
+            longest in 0_u64..5_000,
+            calls in prop::collection::vec((0_u64..3_000, 1_u64..4), 1..60),
+        ) {
+            let longest = ms(longest);
+            let pacing = WarmUpPacing::new(count, SECOND * 20, cold, longest).unwrap();
+            let (mut state, mut now) = (WarmUpPacingState::default(), suite::START);
+            let mut last = None;
+            for (gap, n) in calls {
+                now += gap * 1_000_000;
+                let before = state;
+                let verdict = pacing.take(&mut state, Tick(now), n);
+                prop_assert_eq!(pacing.peek(&before, Tick(now), n), verdict);
+                let turn = match verdict {
+                    Verdict::Pass { .. } => now,
+                    Verdict::Wait { wait } => {
+                        prop_assert!(wait <= longest);
+                        Tick(now).plus(wait).0
+                    }
+                    Verdict::Block { retry } => {
+                        suite::is_exact(&pacing, &state, now, n, retry.unwrap())?;
+                        continue;
+                    }
+                };
+                let interval = suite::per_ns(count, SECOND).recip() * suite::ratio(n.into(), 1);
+                if let Some(last) = last.replace(turn) {
+                    prop_assert!(turn - last + 1 >= suite::floor(&interval), "{turn} after {last}");
+                }
+            }
+            prop_assert!(pacing.is_idle(&state, Tick(now + 400_000_000_000)));
+        }
+    }
+}
