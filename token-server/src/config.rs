@@ -197,6 +197,7 @@ mod tests {
             namespaces_max = 2
             rules_max = 1_000
             values_max = 4
+            values_bytes_max = 5
             allowed_clients = ["10.0.0.0/8", "::1"]
             allowed_namespaces = ["a", "b,c"]
             connections_max = 5
@@ -223,6 +224,7 @@ mod tests {
             (settings.namespaces_max, settings.rules_max, settings.values_max),
             (2, 1_000, 4)
         );
+        assert_eq!(settings.values_bytes_max, 5);
         let clients = ["10.0.0.0/8", "::1/128"].map(|net| net.parse().unwrap());
         assert_eq!(options.allowed_clients, clients);
         assert_eq!(options.allowed_namespaces, ["a".into(), "b,c".into()]);

@@ -118,3 +118,35 @@ pub fn prepare(stream: &TcpStream, keep_alive: Option<Duration>) -> std::io::Res
     socket.set_tcp_user_timeout(Some(quiet * 2))?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// What makes a half-open link end is the kernel's doing: here is what it is told.
+    #[tokio::test]
+    async fn a_vanished_peer_is_noticed_after_twice_the_time_it_may_be_silent() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        prepare(&stream, Some(Duration::from_secs(30))).unwrap();
+        let socket = SockRef::from(&stream);
+        assert!(socket.tcp_nodelay().unwrap() && socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(30));
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(10));
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), 3);
+        #[cfg(target_os = "linux")]
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(60)));
+
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        prepare(&stream, None).unwrap();
+        assert!(!SockRef::from(&stream).keepalive().unwrap());
+        // The shortest time is one second for each probe, not none.
+        prepare(&stream, Some(Duration::from_secs(1))).unwrap();
+        let interval = SockRef::from(&stream).tcp_keepalive_interval().unwrap();
+        assert_eq!(interval, Duration::from_secs(1));
+    }
+}

@@ -27,12 +27,13 @@
 //! * [`Rules`] keeps the rules of a source in force.
 //! * [`io`] is the loop of one connection, for any [`Handler`](io::Handler); a [`Session`] of the
 //!   [`Service`] is the one that decides.
-//! * [`config`], [`log`] and [`process`] are what the binary adds.
+//! * [`config`], [`descriptors`], [`log`] and [`process`] are what the binary adds.
 //!
 //! The library installs no logger, picks no runtime, reads no environment, and decides nothing
 //! about tokens itself.
 
 pub mod config;
+pub mod descriptors;
 pub mod io;
 pub mod log;
 pub mod process;
@@ -41,6 +42,7 @@ mod accept;
 mod close;
 mod connections;
 mod dispatch;
+mod http;
 mod rules;
 mod server;
 mod session;

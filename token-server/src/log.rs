@@ -24,7 +24,6 @@ pub struct LogFilter {
 /// # Panics
 ///
 /// When the process logs already: there is one log.
-#[must_use]
 pub fn install(directives: &LogDirectives, format: LogFormat) -> Arc<LogFilter> {
     let (filter, handle) = reload::Layer::new(EnvFilter::new(directives.as_str()));
     let lines = tracing_subscriber::fmt::layer()

@@ -13,8 +13,8 @@ use limiter::ClusterEngine;
 use rule_sources::FileSource;
 use token_server::{
     Rules, Server,
-    config::{self, Config, Flags},
-    log, process,
+    config::{self, Config, ConfigError, Flags},
+    descriptors, log, process,
 };
 use tracing::info;
 
@@ -24,10 +24,8 @@ const EXIT_MISTAKEN: u8 = 2;
 fn main() -> ExitCode {
     let flags = Flags::parse();
     let (config, errors) = Config::load(&flags, &config::environment);
-    let outcome = if flags.check {
+    let outcome = if flags.check || !errors.is_empty() {
         check(&config, &errors)
-    } else if !errors.is_empty() {
-        mistaken(&errors)
     } else if flags.print_config {
         say(&config::show(&config))
     } else {
@@ -39,8 +37,10 @@ fn main() -> ExitCode {
     })
 }
 
-/// Reads everything, says what is wrong, and does nothing.
-fn check(config: &Config, errors: &[config::ConfigError]) -> anyhow::Result<ExitCode> {
+/// Reads everything, says what is wrong with it, and does nothing.
+fn check(config: &Config, errors: &[ConfigError]) -> anyhow::Result<ExitCode> {
+    // What is odd but no mistake is a line of the log.
+    log::install(&config.log, config.log_format);
     let mut mistakes: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let engine = Arc::new(ClusterEngine::new(config.settings));
     let loaded = rules(config, &engine).map(|rules| rules.load()).transpose();
@@ -60,6 +60,7 @@ fn check(config: &Config, errors: &[config::ConfigError]) -> anyhow::Result<Exit
 
 fn run(flags: &Flags, config: &Config) -> anyhow::Result<ExitCode> {
     let log = log::install(&config.log, config.log_format);
+    descriptors::raise(config.options.connections_max);
     let engine = Arc::new(ClusterEngine::new(config.settings));
     let rules = rules(config, &engine);
     match rules.as_ref().map(|rules| rules.load()).transpose() {

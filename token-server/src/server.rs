@@ -15,7 +15,11 @@ use dashboard_api::{Api, LogControl, register_engine, router};
 use ipnet::IpNet;
 use limiter::{Clock, ClusterEngine, MonotonicClock};
 use prometheus_client::registry::Registry;
-use tokio::{net::TcpListener, task::JoinSet, time::timeout};
+use tokio::{
+    net::TcpListener,
+    task::{JoinSet, spawn_blocking},
+    time::{MissedTickBehavior, interval, timeout},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -23,6 +27,7 @@ use crate::{
     Rules, Service,
     accept::{Admission, accept, listen},
     connections::{Connections, Served},
+    http,
     io::Patience,
     log::HostsLog,
     telemetry::metrics,
@@ -180,13 +185,19 @@ impl Bound {
     pub async fn serve(self, shutdown: impl Future<Output = ()>) -> Served {
         let Self { token, http, options, service, rules, accepting, .. } = self;
         let mut background = JoinSet::new();
+        background.spawn(tidy(Arc::clone(&service)));
         if let Some(rules) = rules {
             background.spawn(rules.keep());
         }
         let http_stop = CancellationToken::new();
         let mut http_task = JoinSet::new();
         if let Some((listener, router)) = http {
-            http_task.spawn(serve_http(listener, router, http_stop.clone()));
+            http_task.spawn(http::serve(
+                listener,
+                router,
+                http::Limits::default(),
+                http_stop.clone(),
+            ));
         }
         let (patience, keep_alive) = (options.patience, options.keep_alive);
         let mut connections = Connections::new(service, patience, keep_alive);
@@ -229,11 +240,17 @@ fn readiness(accepting: Arc<AtomicBool>) -> Arc<dyn Fn() -> Result<(), String> +
     })
 }
 
-async fn serve_http(listener: TcpListener, router: Router, stop: CancellationToken) {
-    let router = router.into_make_service_with_connect_info::<SocketAddr>();
-    let served = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned());
-    if let Err(error) = served.await {
-        error!(%error, "HTTP ended");
+/// Lets the engine free what it no longer needs, once a second; never ends.
+async fn tidy(service: Arc<Service>) {
+    let mut every_second = interval(Duration::from_secs(1));
+    every_second.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        every_second.tick().await;
+        let service = Arc::clone(&service);
+        // It may take a while, which connections must not wait for.
+        if let Err(failed) = spawn_blocking(move || service.tidy()).await {
+            error!(error = %failed, "tidying panicked");
+        }
     }
 }
 

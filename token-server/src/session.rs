@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::{Buf, BytesMut};
-use limiter::{Clock, ClusterEngine, Membership, RuleReader, Tick};
+use limiter::{Clock, ClusterEngine, Membership, Tick};
 use protocol::{Deframer, Request, kind};
 use tracing::{Level, debug, enabled, trace};
 
@@ -34,7 +34,6 @@ pub struct Service {
 #[derive(Debug)]
 pub struct Session {
     service: Arc<Service>,
-    rules: RuleReader,
     deframer: Deframer,
     membership: Option<Membership>,
     counted: Counted,
@@ -48,7 +47,7 @@ impl Service {
             engine,
             clock,
             namespaces: options.allowed_namespaces.iter().cloned().collect(),
-            answers_max: options.answers_max,
+            answers_max: options.answers_max.max(1),
             telemetry: Arc::default(),
         }
     }
@@ -58,7 +57,6 @@ impl Service {
     pub fn session(self: &Arc<Self>) -> Session {
         Session {
             service: Arc::clone(self),
-            rules: self.engine.reader(),
             deframer: Deframer::requests(),
             membership: None,
             counted: self.telemetry.connection(),
@@ -67,6 +65,11 @@ impl Service {
 
     pub(crate) fn now(&self) -> Tick {
         self.clock.now()
+    }
+
+    /// Frees what the engine no longer needs. May take a while.
+    pub(crate) fn tidy(&self) {
+        self.engine.tidy(self.now());
     }
 
     /// A place in `namespace`, if a ping may name it and it can be.
@@ -80,11 +83,11 @@ impl Service {
 
 impl Handler for Session {
     fn batch(&mut self, input: &mut BytesMut, out: &mut BytesMut) -> Result<(), Close> {
-        let Self { service, rules, deframer, membership, counted } = self;
+        let Self { service, deframer, membership, counted } = self;
         let traffic = &*counted.traffic;
         // One reading of the clock and one set of rules for the whole batch.
         let now = service.clock.now();
-        let rules = rules.load();
+        let rules = &*service.engine.snapshot();
         let traced = enabled!(Level::TRACE);
         let malformed_before = deframer.malformed();
         let mut rest = &input[..];

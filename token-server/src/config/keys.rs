@@ -111,6 +111,14 @@ pub(crate) const KEYS: &[Key] = &[
         show: |c| c.settings.values_max.to_string(),
     },
     Key {
+        name: "values_bytes_max",
+        flag: None,
+        about: "Bytes of memory for the live values of all hot-parameter rules together, about \
+                250 a value. Further new ones share one counter a rule.",
+        read: |c, given| given.whole(0..=1 << 50).map(|n| c.settings.values_bytes_max = n as u64),
+        show: |c| c.settings.values_bytes_max.to_string(),
+    },
+    Key {
         name: "allowed_clients",
         flag: None,
         about: "Networks whose addresses may connect, such as [\"10.0.0.0/8\", \"::1/128\"]. \
