@@ -3,6 +3,31 @@
 //! [`FlowRule`] and [`ParamRule`] hold only what was validated: a value of either type can be
 //! enforced. [`parse`] reads the JSON that Sentinel's `FlowRule` and `ParamFlowRule` are written
 //! as, its dashboard's entities included, and reports every mistake with its place.
+//!
+//! Values and names are taken in every form that fastjson, Sentinel's parser, takes. What differs:
+//!
+//! | in a text                               | Sentinel 1.8 with fastjson | [`parse`]             |
+//! |-----------------------------------------|----------------------------|-----------------------|
+//! | comments, trailing commas, single       | read                       | refused, naming the   |
+//! | quotes, names without quotes, `+5`,     |                            | line                  |
+//! | `5L`, `NaN`, raw tabs in text           |                            |                       |
+//! | a rule that is not valid                | dropped, the others load   | the set is refused    |
+//! | a rule that is `null` or `[]`           | dropped                    | the set is refused    |
+//! | a whole number that its type cannot     | wrapped (`1e10`), or the   | the set is refused    |
+//! | hold                                    | set is refused             |                       |
+//! | a count above 2^53                      | read                       | the set is refused    |
+//! | `sampleCount` above 1 000               | read                       | the set is refused    |
+//! | a list or an object in place of text    | its JSON is the text       | the set is refused    |
+//! | text that is no Unicode (`\ud800`)      | read                       | the set is refused    |
+//! | numbers in text with blanks or an       | the set is refused         | read                  |
+//! | exponent in a whole-number field        |                            |                       |
+//! | `"t"` and `"n"` for booleans            | the set is refused         | read, as `"T"`, `"N"` |
+//! | an item (`paramFlowItemList`) that is   | the set is refused         | the item is dropped   |
+//! | no object, or its count no number       |                            |                       |
+//! | one flow id twice                       | the last rule counts       | the set is refused    |
+//!
+//! What is read and then means nothing (an unknown field, a field that stands twice, one that
+//! cluster rules do not use) is a warning.
 
 mod check;
 mod fields;
@@ -11,7 +36,11 @@ mod flow;
 mod item;
 mod json;
 mod merge;
+mod object;
 mod param;
+mod report;
+mod syntax;
+mod value;
 
 pub use finding::{Finding, RuleErrors};
 pub use flow::{ControlBehavior, FlowRule, Grade, Strategy};
@@ -22,6 +51,9 @@ pub use merge::merge;
 pub use param::ParamRule;
 
 use crate::WindowShape;
+
+/// Largest threshold: counts stay exact in `f64` up to here, which is 2^53.
+const COUNT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// The rules of one namespace, flow and hot-parameter.
 #[derive(Clone, Debug, PartialEq, Default)]

@@ -11,6 +11,7 @@
 //! The window at a tick is the bucket that holds the tick and the `buckets - 1` before it
 //! (`LeapArray.java`, `values` after `currentWindow`).
 
+mod counts;
 mod ring;
 
 pub(crate) use ring::Ring;
@@ -20,7 +21,6 @@ pub(crate) use ring::Ring;
 pub struct WindowShape {
     interval_ms: u64,
     buckets: u32,
-    bucket_ns: u64,
 }
 
 /// Most buckets that a window may have: the cost of a turn-over after a pause is proportional.
@@ -31,7 +31,7 @@ pub const INTERVAL_MS_MAX: u64 = 366 * 24 * 3_600 * 1_000;
 
 impl WindowShape {
     /// Sentinel's default: one second in ten buckets.
-    pub const SECOND: Self = Self { interval_ms: 1_000, buckets: 10, bucket_ns: 100_000_000 };
+    pub const SECOND: Self = Self { interval_ms: 1_000, buckets: 10 };
 
     /// A window of `interval_ms` in `buckets` equal parts; `None` when either is zero, the
     /// interval is over [`INTERVAL_MS_MAX`] or the parts are not whole milliseconds.
@@ -43,8 +43,7 @@ impl WindowShape {
         if !interval_ms.is_multiple_of(buckets as u64) {
             return None;
         }
-        let bucket_ns = interval_ms / buckets as u64 * 1_000_000;
-        Some(Self { interval_ms, buckets, bucket_ns })
+        Some(Self { interval_ms, buckets })
     }
 
     /// Length of the window in milliseconds.
@@ -61,7 +60,7 @@ impl WindowShape {
 
     /// Length of one bucket in nanoseconds.
     pub(crate) const fn bucket_ns(self) -> u64 {
-        self.bucket_ns
+        self.interval_ms / self.buckets as u64 * 1_000_000
     }
 
     /// Length of the window in seconds, as Sentinel divides by it.

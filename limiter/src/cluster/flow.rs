@@ -1,9 +1,9 @@
 //! A flow rule decides: `ClusterFlowChecker.acquireClusterToken`, exact.
 
 use super::{
-    FlowTotals, Namespace, SecondTotals, Settings,
+    FlowTotals, Namespace, SecondTotals,
     limit::{Limit, whole},
-    totals::Totals,
+    totals::{Others, Passed},
 };
 use crate::{
     Concurrency, Decision, Hold, Level, OwnerId, Tick, TokenId, Undecided, WindowShape,
@@ -16,42 +16,52 @@ use crate::{
 #[derive(Debug)]
 pub struct Flow {
     limit: Limit,
-    max_occupy_ratio: f64,
     window: WindowShape,
     counter: Arc<FlowCounter>,
+    namespace: Arc<Namespace>,
+    /// Apart, so that what a decision looks at lies close together.
+    rest: Box<Rest>,
+}
+
+/// What a decision about a rate does not look at.
+#[derive(Debug)]
+struct Rest {
+    rule: FlowRule,
     /// What is in use of a thread-grade rule.
     level: Option<Arc<Level>>,
-    namespace: Arc<Namespace>,
-    rule: FlowRule,
 }
 
 /// What a flow has used; shared by the rule sets before and after a rule change.
+///
+/// Aligned to a cache line: with many flows each line is a wait for memory.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 pub(crate) struct FlowCounter(Mutex<Used>);
 
+/// In this order, so that a pass touches one cache line: the lock, what passed, and the first
+/// four words of the ring.
 #[derive(Debug, Default)]
+#[repr(C)]
 struct Used {
+    passed: Passed,
     ring: Ring,
-    totals: Totals,
+    others: Others,
 }
 
 impl Flow {
     pub(crate) fn new(
         rule: FlowRule,
         config: &ClusterConfig,
-        settings: &Settings,
         namespace: Arc<Namespace>,
         counter: Arc<FlowCounter>,
         level: Option<Arc<Level>>,
     ) -> Self {
         Self {
-            limit: Limit::new(rule.count, settings.exceed_count, config),
-            max_occupy_ratio: settings.max_occupy_ratio,
+            limit: Limit::new(rule.count, config),
             window: config.window,
             counter,
-            level,
             namespace,
-            rule,
+            rest: Box::new(Rest { rule, level }),
         }
     }
 
@@ -67,22 +77,21 @@ impl Flow {
         let threshold = self.limit.threshold(&self.namespace);
         let used = &mut *lock(&self.counter.0);
         used.ring.advance(self.window, now);
-        used.totals.advance(now);
+        used.passed.advance(&mut used.others, now);
         let room = self.room(&used.ring, threshold, count);
         if room >= 0.0 {
-            used.ring.add(self.window, count);
-            used.totals.all.pass_requests += 1;
-            used.totals.all.pass_tokens += count;
+            used.ring.add(count);
+            used.passed.add(count);
             return Decision::Pass { remaining: whole(room) };
         }
         if prioritized && self.may_book(&used.ring, threshold, count) {
-            used.ring.book(self.window, count);
-            used.totals.all.wait_requests += 1;
-            used.totals.all.wait_tokens += count;
+            used.ring.book(count);
+            used.others.wait_requests += 1;
+            used.others.wait_tokens += count;
             return Decision::Wait { wait: used.ring.until_next(now) };
         }
-        used.totals.all.block_requests += 1;
-        used.totals.all.block_tokens += count;
+        used.others.block_requests += 1;
+        used.others.block_tokens += count;
         Decision::Block
     }
 
@@ -99,7 +108,7 @@ impl Flow {
     }
 
     fn may_book(&self, ring: &Ring, threshold: f64, count: u64) -> bool {
-        self.limit.average(ring.booked()) <= self.max_occupy_ratio * threshold
+        self.limit.average(ring.booked()) <= self.namespace.max_occupy_ratio() * threshold
             && self.limit.room(threshold, ring.sum_next(self.window), count) >= 0.0
     }
 
@@ -119,7 +128,7 @@ impl Flow {
         owner: OwnerId,
         tokens: &Concurrency,
     ) -> Result<Option<TokenId>, Undecided> {
-        let (Some(level), Some(config)) = (&self.level, &self.rule.cluster) else {
+        let (Some(level), Some(config)) = (&self.rest.level, &self.rest.rule.cluster) else {
             return Err(Undecided::BadRequest);
         };
         let hold = Hold {
@@ -137,18 +146,18 @@ impl Flow {
     /// yet swept may still be counted.
     #[must_use]
     pub fn in_use(&self) -> Option<u64> {
-        self.level.as_ref().map(|level| level.in_use())
+        self.rest.level.as_ref().map(|level| level.in_use())
     }
 
     /// The level, for the rule that takes this one's place.
     pub(crate) fn level(&self) -> Option<&Arc<Level>> {
-        self.level.as_ref()
+        self.rest.level.as_ref()
     }
 
     /// The rule as it was loaded.
     #[must_use]
     pub fn rule(&self) -> &FlowRule {
-        &self.rule
+        &self.rest.rule
     }
 
     /// The namespace that the flow belongs to.
@@ -160,13 +169,15 @@ impl Flow {
     /// What the flow decided since its counter was made.
     #[must_use]
     pub fn totals(&self) -> FlowTotals {
-        lock(&self.counter.0).totals.all
+        let used = lock(&self.counter.0);
+        used.passed.totals(&used.others)
     }
 
     /// What the flow decided in the last whole second before `now`.
     #[must_use]
     pub fn last_second(&self, now: Tick) -> SecondTotals {
-        lock(&self.counter.0).totals.last_second(now)
+        let used = &mut *lock(&self.counter.0);
+        used.passed.last_second(&mut used.others, now)
     }
 
     /// Tokens in the window at `now`, and tokens booked for the bucket after it.

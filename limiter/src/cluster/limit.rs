@@ -7,7 +7,6 @@ use crate::rule::{ClusterConfig, Scope, ThresholdUnit};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
     count: f64,
-    exceed: f64,
     /// What a sum of tokens is divided by before it is compared: Sentinel compares per-second
     /// averages, `thresholdUnit: window` compares the sum.
     divisor: f64,
@@ -15,12 +14,12 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    pub(crate) fn new(count: f64, exceed: f64, config: &ClusterConfig) -> Self {
+    pub(crate) fn new(count: f64, config: &ClusterConfig) -> Self {
         let divisor = match config.unit {
             ThresholdUnit::Sentinel => config.window.interval_sec(),
             ThresholdUnit::Window => 1.0,
         };
-        Self { count, exceed, divisor, per_client: config.scope == Scope::PerClient }
+        Self { count, divisor, per_client: config.scope == Scope::PerClient }
     }
 
     /// The same limit for a value with a count of its own.
@@ -32,13 +31,17 @@ impl Limit {
     /// The order of the products is Sentinel's (`ClusterFlowChecker.calcGlobalThreshold`).
     #[inline]
     pub(crate) fn threshold(&self, namespace: &Namespace) -> f64 {
-        (self.scoped(namespace) * self.exceed).min(TOKENS_MAX)
+        (self.scoped(namespace) * namespace.exceed_count()).min(TOKENS_MAX)
     }
 
-    /// The threshold without `exceedCount`.
+    /// The threshold without `exceedCount`, which is for the rates of flow rules only.
     #[inline]
     pub(crate) fn scoped(&self, namespace: &Namespace) -> f64 {
-        if self.per_client { self.count * f64::from(namespace.connected()) } else { self.count }
+        if self.per_client {
+            (self.count * f64::from(namespace.connected())).min(TOKENS_MAX)
+        } else {
+            self.count
+        }
     }
 
     /// Tokens left under `threshold` once `count` more are taken on top of `sum`; negative when
@@ -54,7 +57,8 @@ impl Limit {
     /// What `sum` tokens weigh against the threshold.
     #[inline]
     pub(crate) fn average(&self, sum: u64) -> f64 {
-        as_f64(sum) / self.divisor
+        // The usual window is a second long: dividing by 1 changes nothing but takes its time.
+        if self.divisor == 1.0 { as_f64(sum) } else { as_f64(sum) / self.divisor }
     }
 }
 

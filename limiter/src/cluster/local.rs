@@ -53,11 +53,10 @@ impl LocalFlow {
         let (config, count) = alone(rule.cluster.as_ref()?, rule.count, limit);
         let counter = before.and_then(|before| before.limited.counter_for(config.window));
         let counter = counter.unwrap_or_default();
-        let settings = settings();
         let namespace = namespace();
         let flow = |count: f64, counter: Arc<FlowCounter>| {
             let rule = FlowRule { count, cluster: Some(config), ..rule.clone() };
-            Flow::new(rule, &config, &settings, Arc::clone(&namespace), counter, None)
+            Flow::new(rule, &config, Arc::clone(&namespace), counter, None)
         };
         Some(Self { limited: flow(count, Arc::clone(&counter)), granted: flow(NO_LIMIT, counter) })
     }

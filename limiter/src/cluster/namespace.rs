@@ -15,6 +15,9 @@ pub struct Namespace {
     name: Box<str>,
     connected: AtomicU32,
     guard: Option<Guard>,
+    /// The engine's, here because each decision looks at its namespace anyway.
+    exceed_count: f64,
+    max_occupy_ratio: f64,
     vacated: Arc<AtomicBool>,
 }
 
@@ -33,7 +36,14 @@ impl Namespace {
             ring: Mutex::default(),
             refused: AtomicU64::new(0),
         });
-        Self { name: name.into(), connected: AtomicU32::new(0), guard, vacated }
+        Self {
+            name: name.into(),
+            connected: AtomicU32::new(0),
+            guard,
+            exceed_count: settings.exceed_count,
+            max_occupy_ratio: settings.max_occupy_ratio,
+            vacated,
+        }
     }
 
     /// The name, as rules and pings spell it.
@@ -48,6 +58,17 @@ impl Namespace {
     pub fn connected(&self) -> u32 {
         // Relaxed: the count is the whole state; no other memory is published with it.
         self.connected.load(Ordering::Relaxed)
+    }
+
+    /// [`Settings::exceed_count`].
+    #[inline]
+    pub(crate) fn exceed_count(&self) -> f64 {
+        self.exceed_count
+    }
+
+    /// [`Settings::max_occupy_ratio`].
+    pub(crate) fn max_occupy_ratio(&self) -> f64 {
+        self.max_occupy_ratio
     }
 
     /// Requests that the guard refused so far.
@@ -71,7 +92,7 @@ impl Guard {
         #[expect(clippy::cast_precision_loss, reason = "requests of one second, far below 2^53")]
         let admitted = ring.sum() as f64 + 1.0 <= self.max_qps;
         if admitted {
-            ring.add(WindowShape::SECOND, 1);
+            ring.add(1);
         } else {
             // Relaxed: as in `connected`.
             self.refused.fetch_add(1, Ordering::Relaxed);

@@ -62,8 +62,7 @@ impl ParamFlow {
         counter: Arc<ParamCounter>,
     ) -> Self {
         Self {
-            // `exceedCount` is for flow rules only.
-            limit: Limit::new(rule.count, 1.0, config),
+            limit: Limit::new(rule.count, config),
             items: rule.items.iter().map(|item| (Key::from(&item.value), item.count)).collect(),
             room,
             window: config.window,
@@ -99,7 +98,7 @@ impl ParamFlow {
             used.asked_at.push(at);
             let counter = used.values.counter(at, self.window, now);
             counter.asked += count;
-            let threshold = limit.threshold(&self.namespace);
+            let threshold = limit.scoped(&self.namespace);
             least = least.min(limit.room(threshold, counter.ring.sum(), counter.asked));
             if least < 0.0 {
                 break;
@@ -113,7 +112,7 @@ impl ParamFlow {
             let counter = used.values.counter(at, self.window, now);
             let asked = std::mem::take(&mut counter.asked);
             if passes && asked > 0 {
-                counter.ring.add(self.window, asked);
+                counter.ring.add(asked);
             }
         }
         if !passes {

@@ -173,7 +173,7 @@ impl RuleSet {
                 let level = (rule.grade == Grade::Thread)
                     .then(|| self.level(config.flow_id).unwrap_or_else(|| tokens.level()));
                 let namespace = Arc::clone(&namespace);
-                let flow = Flow::new(rule, &config, settings, namespace, counter, level);
+                let flow = Flow::new(rule, &config, namespace, counter, level);
                 next.flows.insert(config.flow_id, flow);
             }
             for rule in set.param {

@@ -33,47 +33,72 @@ pub struct SecondTotals {
     pub blocked_tokens: u64,
 }
 
-/// The totals, and where they stood when the current second began.
+/// What every pass counts. Apart from the [`Others`], so that it shares a cache line with the
+/// window.
 #[derive(Debug, Default)]
-pub(crate) struct Totals {
-    pub(crate) all: FlowTotals,
+#[repr(C)]
+pub(crate) struct Passed {
     /// End of the current second in nanoseconds; 0 before the first tick.
     second_end: u64,
+    requests: u64,
+    tokens: u64,
+}
+
+/// The other totals, and where all stood when the current second began.
+#[derive(Debug, Default)]
+pub(crate) struct Others {
+    pub(crate) wait_requests: u64,
+    pub(crate) wait_tokens: u64,
+    pub(crate) block_requests: u64,
+    pub(crate) block_tokens: u64,
     /// Admitted and blocked tokens when the current second began.
     start: (u64, u64),
     /// Admitted and blocked tokens of the second before it.
     last: (u64, u64),
 }
 
-impl Totals {
+impl Passed {
     /// Begins a new second if `now` is in one. Comes before the decision is counted; a tick older
     /// than the last one belongs to the current second.
     #[inline]
-    pub(crate) fn advance(&mut self, now: Tick) {
+    pub(crate) fn advance(&mut self, others: &mut Others, now: Tick) {
         if now.0 >= self.second_end {
-            self.begin_second(now);
+            self.begin_second(others, now);
         }
     }
 
     #[inline(never)]
-    fn begin_second(&mut self, now: Tick) {
-        let sums = self.sums();
+    fn begin_second(&mut self, others: &mut Others, now: Tick) {
+        let sums = (self.tokens + others.wait_tokens, others.block_tokens);
         let second_end = (now.0 / SECOND_NS + 1).saturating_mul(SECOND_NS);
         let follows = second_end == self.second_end.saturating_add(SECOND_NS);
-        self.last = if follows { minus(sums, self.start) } else { (0, 0) };
-        (self.start, self.second_end) = (sums, second_end);
+        others.last = if follows { minus(sums, others.start) } else { (0, 0) };
+        (others.start, self.second_end) = (sums, second_end);
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, tokens: u64) {
+        self.requests += 1;
+        self.tokens += tokens;
+    }
+
+    pub(crate) fn totals(&self, others: &Others) -> FlowTotals {
+        FlowTotals {
+            pass_requests: self.requests,
+            pass_tokens: self.tokens,
+            wait_requests: others.wait_requests,
+            wait_tokens: others.wait_tokens,
+            block_requests: others.block_requests,
+            block_tokens: others.block_tokens,
+        }
     }
 
     /// The last whole second before `now`.
-    pub(crate) fn last_second(&mut self, now: Tick) -> SecondTotals {
-        self.advance(now);
-        let (admitted_tokens, blocked_tokens) = self.last;
+    pub(crate) fn last_second(&mut self, others: &mut Others, now: Tick) -> SecondTotals {
+        self.advance(others, now);
+        let (admitted_tokens, blocked_tokens) = others.last;
         let second = (self.second_end / SECOND_NS).saturating_sub(2);
         SecondTotals { second, admitted_tokens, blocked_tokens }
-    }
-
-    fn sums(&self) -> (u64, u64) {
-        (self.all.pass_tokens + self.all.wait_tokens, self.all.block_tokens)
     }
 }
 
@@ -85,10 +110,16 @@ fn minus(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    fn count(totals: &mut Totals, ms: u64, pass: u64, block: u64) {
-        totals.advance(Tick::from_ms(ms));
-        totals.all.pass_tokens += pass;
-        totals.all.block_tokens += block;
+    type Totals = (Passed, Others);
+
+    fn count((passed, others): &mut Totals, ms: u64, pass: u64, block: u64) {
+        passed.advance(others, Tick::from_ms(ms));
+        passed.add(pass);
+        others.block_tokens += block;
+    }
+
+    fn last_second((passed, others): &mut Totals, ms: u64) -> SecondTotals {
+        passed.last_second(others, Tick::from_ms(ms))
     }
 
     #[test]
@@ -97,11 +128,11 @@ mod tests {
         count(&mut totals, 7_000, 3, 1);
         count(&mut totals, 7_999, 2, 0);
         count(&mut totals, 8_000, 9, 9);
-        let last = totals.last_second(Tick::from_ms(8_500));
+        let last = last_second(&mut totals, 8_500);
         assert_eq!(last, SecondTotals { second: 7, admitted_tokens: 5, blocked_tokens: 1 });
-        let last = totals.last_second(Tick::from_ms(9_000));
+        let last = last_second(&mut totals, 9_000);
         assert_eq!(last, SecondTotals { second: 8, admitted_tokens: 9, blocked_tokens: 9 });
-        let last = totals.last_second(Tick::from_ms(12_000));
+        let last = last_second(&mut totals, 12_000);
         assert_eq!(last, SecondTotals { second: 11, admitted_tokens: 0, blocked_tokens: 0 });
     }
 
@@ -110,6 +141,6 @@ mod tests {
         let mut totals = Totals::default();
         count(&mut totals, 8_000, 1, 0);
         count(&mut totals, 7_999, 1, 0);
-        assert_eq!(totals.last_second(Tick::from_ms(9_000)).admitted_tokens, 2);
+        assert_eq!(last_second(&mut totals, 9_000).admitted_tokens, 2);
     }
 }

@@ -172,7 +172,7 @@ mod tests {
         let now = Tick::from_ms(ms);
         let at = values.locate(KeyRef::Bits(1, key), SHAPE, now, room, pinned);
         let ring = &mut values.counter(at, SHAPE, now).ring;
-        ring.add(SHAPE, 1);
+        ring.add(1);
         ring.sum()
     }
 

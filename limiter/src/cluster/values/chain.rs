@@ -4,6 +4,7 @@ use super::Counter;
 use crate::{
     WindowShape,
     cluster::key::{Key, KeyRef},
+    window::Ring,
 };
 
 /// No slot.
@@ -12,7 +13,7 @@ const NONE: u32 = u32::MAX;
 /// Slots of one allocation: slots never move, however many come.
 const CHUNK: usize = 1_024;
 
-/// What a slot costs beside its key's text and its buckets: the slot, its place in the index, and
+/// What a slot costs beside its key's text and what its ring allocates: the slot, its place in the index, and
 /// what the allocator rounds up.
 const SLOT_BYTES: usize = size_of::<Slot>() + 32;
 
@@ -38,7 +39,7 @@ impl Slot {
             KeyRef::Bits(..) => 0,
             KeyRef::Str(text) => text.len() + 16,
         };
-        (SLOT_BYTES + text) as u64 + 8 * u64::from(shape.buckets()) + 16
+        (SLOT_BYTES + text) as u64 + Ring::heap_bytes(shape)
     }
 }
 
