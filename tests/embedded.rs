@@ -1,25 +1,8 @@
 //! The example of a service that is the token server for its siblings.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{fs, process::Command};
 
-use support::{Process, Wire, flow_rule, unhex};
-
-/// The path of an example of this package, built if need be.
-fn example(name: &str) -> PathBuf {
-    let mut folder = std::env::current_exe().unwrap();
-    folder.pop();
-    folder.pop();
-    let profile = match folder.file_name().unwrap().to_str().unwrap() {
-        "debug" => "dev".to_owned(),
-        other => other.to_owned(),
-    };
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "-q", "-p", "integration-tests", "--example", name, "--profile", &profile])
-        .status()
-        .unwrap();
-    assert!(built.success());
-    folder.join("examples").join(name)
-}
+use support::{Process, Wire, example, flow_rule, status::*};
 
 #[test]
 fn calls_in_process_and_calls_over_the_port_take_from_one_window() {
@@ -34,8 +17,7 @@ fn calls_in_process_and_calls_over_the_port_take_from_one_window() {
     let addr = line.strip_prefix("token ").unwrap_or_else(|| panic!("{line}: {}", process.log()));
     let mut wire = Wire::connect(addr.parse().unwrap());
     // Twenty-five at once from the sibling: at most thirty less those that the process has taken.
-    wire.send(&unhex("0012000000010100000000000000650000001900"));
-    assert_eq!(wire.receive(16)[..8], unhex("000e000000010100"));
+    assert_eq!(wire.ask(101, 25, 1)[0].status, OK);
     let calls: Vec<String> = (0..12).map(|_| process.line()).collect();
     let passed = calls.iter().filter(|line| line.ends_with("go on")).count();
     assert_eq!(passed, 5, "{calls:?}");

@@ -1,7 +1,6 @@
 //! One binary of end-to-end tests: real sockets, real processes, real peers.
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::indexing_slicing,
     reason = "a test says what it expects, in its helpers too"
 )]
@@ -10,6 +9,13 @@ mod architecture;
 mod embedded;
 mod hostile;
 mod java_client;
+mod overload;
 mod process;
+mod restart;
+mod rule_files;
+mod rules_java;
 mod rust_client;
+mod shutdown;
 mod transcripts;
+mod vanished;
+mod windows;

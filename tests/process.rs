@@ -1,37 +1,12 @@
 //! The `token-server` program as an operator meets it: flags, files, signals, logs, HTTP.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path};
 
-use support::{Process, Wire, binary, eventually, flow_rule, server, unhex};
-
-/// A flow request for one token with `xid`.
-fn flow(xid: u32, id: u64) -> Vec<u8> {
-    unhex(&format!("0012{xid:08x}01{id:016x}0000000100"))
-}
-
-/// The status that the server at `wire` answers to a request for one token of `id`.
-fn status(wire: &mut Wire, id: u64) -> i8 {
-    wire.send(&flow(7, id));
-    let answer = wire.receive(16);
-    assert_eq!(answer[..7], unhex("000e0000000701"), "{answer:02x?}");
-    answer[7].cast_signed()
-}
+use support::{Process, Wire, eventually, flow_rule, server, status::*, token_server};
 
 fn connect(server: &Process) -> Wire {
     Wire::connect(server.token.unwrap())
 }
-
-/// The value of the series that starts with `series` on `/metrics`.
-fn metric(server: &Process, series: &str) -> Option<f64> {
-    let (status, text) = server.get("/metrics");
-    assert_eq!(status, 200);
-    let line = text.lines().find(|line| line.starts_with(series))?;
-    line.rsplit(' ').next()?.parse().ok()
-}
-
-const OK: i8 = 0;
-const BLOCKED: i8 = 1;
-const NO_RULE: i8 = 3;
 
 fn write(path: &Path, rules: &[String]) {
     fs::write(path, format!("[{}]", rules.join(",\n"))).unwrap();
@@ -41,67 +16,9 @@ fn write(path: &Path, rules: &[String]) {
 fn without_rules_and_configuration_it_starts_says_so_and_knows_no_rule() {
     let server = server(&[]);
     server.has_logged("no rules");
-    assert_eq!(status(&mut connect(&server), 101), NO_RULE);
+    assert_eq!(connect(&server).status(101), NO_RULE_EXISTS);
     assert_eq!(server.get("/healthz").0, 200);
     assert_eq!(server.get("/readyz").0, 200);
-}
-
-#[test]
-fn a_rule_file_is_in_force_soon_after_a_write_a_rename_and_a_symlink_swap() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("rules.json");
-    write(&path, &[flow_rule(101, 1e6, "")]);
-    let server = server(&["--rules", path.to_str().unwrap()]);
-    let mut wire = connect(&server);
-    assert_eq!((status(&mut wire, 101), status(&mut wire, 102)), (OK, NO_RULE));
-
-    write(&path, &[flow_rule(101, 1e6, ""), flow_rule(102, 1e6, "")]);
-    eventually("a write in place is seen", || status(&mut wire, 102) == OK);
-
-    let other = folder.path().join("other");
-    write(&other, &[flow_rule(103, 1e6, "")]);
-    fs::rename(&other, &path).unwrap();
-    eventually("a rename is seen", || status(&mut wire, 103) == OK);
-    assert_eq!(status(&mut wire, 102), NO_RULE);
-
-    let target = folder.path().join("target");
-    write(&target, &[flow_rule(104, 1e6, "")]);
-    let link = folder.path().join("link");
-    std::os::unix::fs::symlink("target", &link).unwrap();
-    fs::rename(&link, &path).unwrap();
-    eventually("a symlink swap is seen", || status(&mut wire, 104) == OK);
-}
-
-#[test]
-fn a_bad_file_keeps_the_old_rules_and_says_file_line_and_field() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("rules.json");
-    write(&path, &[flow_rule(101, 1e6, "")]);
-    let server = server(&["--rules", path.to_str().unwrap()]);
-    let mut wire = connect(&server);
-    assert_eq!(metric(&server, "tollgate_rules_revision "), Some(1.0));
-
-    write(&path, &[flow_rule(102, 1e6, ""), flow_rule(103, -1.0, "")]);
-    server.has_logged("rules.json:3");
-    server.has_logged("count = -1");
-    assert_eq!((status(&mut wire, 101), status(&mut wire, 102)), (OK, NO_RULE));
-    assert_eq!(metric(&server, "tollgate_rules_revision "), Some(1.0));
-
-    write(&path, &[flow_rule(102, 1e6, "")]);
-    eventually("the mended file is in force", || status(&mut wire, 102) == OK);
-    assert_eq!(metric(&server, "tollgate_rules_revision "), Some(2.0));
-}
-
-#[test]
-fn a_hangup_signal_reads_the_rules_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("rules.json");
-    write(&path, &[flow_rule(101, 1e6, "")]);
-    let server = server(&["--rules", path.to_str().unwrap()]);
-    let mut wire = connect(&server);
-    write(&path, &[flow_rule(102, 1e6, "")]);
-    server.signal("HUP");
-    eventually("the file is read again", || status(&mut wire, 102) == OK);
 }
 
 #[test]
@@ -112,7 +29,7 @@ fn check_says_every_mistake_of_configuration_and_rules_on_a_line_of_its_own() {
     let rules = folder.path().join("rules.json");
     write(&rules, &[flow_rule(1, -1.0, ""), flow_rule(0, 1.0, "")]);
     let run = |arguments: &[&str]| {
-        let mut command = Command::new(binary("token-server", "token-server"));
+        let mut command = token_server();
         command.args(["--check", "--rules", rules.to_str().unwrap()]).args(arguments);
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
@@ -129,15 +46,12 @@ fn check_says_every_mistake_of_configuration_and_rules_on_a_line_of_its_own() {
 
 #[test]
 fn the_printed_configuration_is_a_configuration() {
-    let printed = Command::new(binary("token-server", "token-server"))
-        .arg("--print-config")
-        .output()
-        .unwrap();
+    let printed = token_server().arg("--print-config").output().unwrap();
     assert!(printed.status.success());
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("server.toml");
     fs::write(&config, &printed.stdout).unwrap();
-    let again = Command::new(binary("token-server", "token-server"))
+    let again = token_server()
         .args(["--config", config.to_str().unwrap(), "--print-config"])
         .output()
         .unwrap();
@@ -157,8 +71,7 @@ fn a_wrong_command_line_is_exit_code_2_before_a_port_is_bound() {
         &["--max-allowed-qps", "-1"],
         &["--rules", "/no/such/file.json"],
     ] {
-        let output =
-            Command::new(binary("token-server", "token-server")).args(arguments).output().unwrap();
+        let output = token_server().args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(output.stdout.is_empty(), "{arguments:?}");
         assert!(!output.stderr.is_empty(), "{arguments:?}");
@@ -169,10 +82,7 @@ fn a_wrong_command_line_is_exit_code_2_before_a_port_is_bound() {
 fn a_port_that_is_taken_is_named() {
     let first = server(&[]);
     let taken = first.token.unwrap().to_string();
-    let output = Command::new(binary("token-server", "token-server"))
-        .args(["--listen", &taken, "--http", "off"])
-        .output()
-        .unwrap();
+    let output = token_server().args(["--listen", &taken, "--http", "off"]).output().unwrap();
     assert!(!output.status.success());
     assert!(String::from_utf8(output.stderr).unwrap().contains(&taken));
 }
@@ -185,41 +95,37 @@ fn the_request_guard_of_a_namespace_can_be_set_and_switched_off() {
     let path = path.to_str().unwrap();
     let guarded = server(&["--rules", path, "--max-allowed-qps", "1"]);
     let mut wire = connect(&guarded);
-    let statuses: Vec<i8> = (0..50).map(|_| status(&mut wire, 101)).collect();
-    assert!(statuses.contains(&-2), "{statuses:?}");
+    let statuses: Vec<i8> = (0..50).map(|_| wire.status(101)).collect();
+    assert!(statuses.contains(&TOO_MANY_REQUEST), "{statuses:?}");
     let open = server(&["--rules", path, "--max-allowed-qps", "off"]);
     let mut wire = connect(&open);
-    assert!((0..50).all(|_| status(&mut wire, 101) == OK));
-}
-
-#[test]
-fn a_termination_signal_answers_what_was_read_and_exits_with_0() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("rules.json");
-    write(&path, &[flow_rule(101, 1e6, "")]);
-    let mut server = server(&["--rules", path.to_str().unwrap()]);
-    let mut wire = connect(&server);
-    assert_eq!(status(&mut wire, 101), OK);
-    // A thousand requests are under way when the signal comes: each answer arrives whole, in
-    // order, and the last is followed by the end of the connection.
-    let requests: Vec<u8> = (1..=1_000).flat_map(|xid| flow(xid, 101)).collect();
-    wire.send(&requests);
-    let first = wire.receive(16);
-    assert_eq!(first[..7], unhex("000e0000000101"));
-    server.signal("TERM");
-    let rest = wire.finish();
-    assert_eq!(rest.len() % 16, 0);
-    for (i, answer) in rest.chunks(16).enumerate() {
-        assert_eq!(answer[..7], unhex(&format!("000e{:08x}01", i + 2)), "answer {i}");
-    }
-    assert_eq!(server.ended().code(), Some(0), "{}", server.log());
+    assert!((0..50).all(|_| wire.status(101) == OK));
 }
 
 #[test]
 fn logs_can_be_json_and_their_level_is_set_at_run_time() {
     let server = server(&["--log-format", "json"]);
-    server.has_logged("{\"");
-    assert!(server.log().lines().all(|line| line.starts_with('{')), "{}", server.log());
+    let opened = || server.log().matches(r#""opened""#).count();
+    let set = |filter: &str| server.request("PUT", "/api/v1/log-filter", filter);
+    assert_eq!(connect(&server).status(1), NO_RULE_EXISTS);
+    assert_eq!(set("info,token_server=debug\n"), (200, "info,token_server=debug".into()));
+    assert_eq!(connect(&server).status(1), NO_RULE_EXISTS);
+    server.has_logged(r#""opened""#);
+    assert_eq!(set("loud=very").0, 400);
+    assert_eq!(server.get("/api/v1/log-filter"), (200, "info,token_server=debug".into()));
+    assert_eq!(set("info").0, 200);
+    assert_eq!(connect(&server).status(1), NO_RULE_EXISTS);
+    assert_eq!(set("debug").0, 200);
+    assert_eq!(connect(&server).status(1), NO_RULE_EXISTS);
+    // Lines come in their order: had the first or the third connection been logged, there were more.
+    eventually("the fourth connection is logged", || opened() >= 2);
+    assert_eq!(opened(), 2, "{}", server.log());
+    let log = server.log();
+    for line in log.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(line["level"].is_string() && line["timestamp"].is_string(), "{line}");
+    }
+    assert!(log.contains(r#""level":"DEBUG""#), "{log}");
 }
 
 #[test]
@@ -230,7 +136,7 @@ fn metrics_show_what_was_decided() {
     let server = server(&["--rules", path.to_str().unwrap()]);
     let mut wire = connect(&server);
     // 2 per second as a one-minute average is (2 - 1) × 60 + 1 single tokens, as Sentinel counts.
-    let statuses: Vec<i8> = (0..130).map(|_| status(&mut wire, 101)).collect();
+    let statuses: Vec<i8> = (0..130).map(|_| wire.status(101)).collect();
     let passed = statuses.iter().filter(|&&status| status == OK).count();
     assert!((61..=122).contains(&passed), "{passed}: more than 61 only if the minute turned");
     assert!(statuses.contains(&BLOCKED));

@@ -182,7 +182,7 @@ impl Replay {
                     assert!(action.starts_with("sleep") || action == "align clock", "{action}");
                 }
                 None => {
-                    self.exchange(&format!("{name}, step {i}"), wire, step, &ours[i.to_string()])
+                    self.exchange(&format!("{name}, step {i}"), wire, step, &ours[i.to_string()]);
                 }
             }
         }

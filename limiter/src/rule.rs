@@ -24,6 +24,9 @@
 //! | `"t"` and `"n"` for booleans            | the set is refused         | read, as `"T"`, `"N"` |
 //! | an item (`paramFlowItemList`) that is   | the set is refused         | the item is dropped   |
 //! | no object, or its count no number       |                            |                       |
+//! | an item of class `char`                 | kept, though no request    | the item is dropped   |
+//! |                                         | can carry one              |                       |
+//! | a number in place of text               | normalized (`1e2`: `1E+2`) | as it is written      |
 //! | one flow id twice                       | the last rule counts       | the set is refused    |
 //!
 //! What is read and then means nothing (an unknown field, a field that stands twice, one that

@@ -7,6 +7,8 @@
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::exit,
     reason = "a program for people, which ends at the first surprise"
 )]
 

@@ -7,16 +7,27 @@
     reason = "a test says what it expects, in its helpers too"
 )]
 
+mod cable;
 mod in_process;
 mod java;
 mod process;
+mod programs;
 mod rules;
+mod skip;
 mod wait;
 mod wire;
 
+pub use cable::{Cable, Family, Relay};
 pub use in_process::InProcess;
 pub use java::{JavaClient, JavaServer, java_class_path};
-pub use process::{Process, binary, server};
+pub use process::{Process, server};
+pub use programs::{example, token_server};
 pub use rules::{flow_rule, param_rule, parsed};
-pub use wait::eventually;
-pub use wire::{Wire, hex, unhex};
+pub use skip::skip;
+pub use wait::{eventually, within};
+pub use wire::{Answer, Wire, flow_answers, flow_request, hex, ping_request, status, unhex};
+
+/// Compiles the Rust of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+mod readme {}

@@ -1,42 +1,16 @@
 //! Our own programs as processes.
 
 use std::{
+    fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
-    path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex},
     thread,
     time::Duration,
 };
 
-use crate::eventually;
-
-/// The path of one of this workspace's programs, built if need be in the profile of this test.
-///
-/// # Panics
-///
-/// When it cannot be built.
-#[must_use]
-pub fn binary(package: &str, name: &str) -> PathBuf {
-    let mut folder = std::env::current_exe().unwrap();
-    folder.pop();
-    if folder.ends_with("deps") {
-        folder.pop();
-    }
-    let profile = match folder.file_name().and_then(|name| name.to_str()) {
-        Some("debug") => "dev",
-        Some(other) => other,
-        None => panic!("{} is no target folder", folder.display()),
-    };
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", package, "--bin", name, "--profile", profile])
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .status()
-        .unwrap();
-    assert!(built.success(), "{name} does not build");
-    folder.join(name)
-}
+use crate::{eventually, token_server};
 
 /// A process that ends with the test; what it writes to stderr is collected.
 #[derive(Debug)]
@@ -131,14 +105,37 @@ impl Process {
     /// The status and body that the process's HTTP port answers to `GET path`.
     #[must_use]
     pub fn get(&self, path: &str) -> (u16, String) {
+        self.request("GET", path, "")
+    }
+
+    /// The status and body that the process's HTTP port answers to a request with a body of text.
+    #[must_use]
+    pub fn request(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.http.unwrap()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-            .unwrap();
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close");
+        write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    /// The value of the first series on `/metrics` whose line starts with `series`.
+    #[must_use]
+    pub fn metric(&self, series: &str) -> Option<f64> {
+        let (status, text) = self.get("/metrics");
+        assert_eq!(status, 200);
+        let line = text.lines().find(|line| line.starts_with(series))?;
+        line.rsplit(' ').next()?.parse().ok()
+    }
+
+    /// Memory that the process holds, in kB.
+    #[must_use]
+    pub fn resident_kb(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 }
 
@@ -149,14 +146,19 @@ impl Drop for Process {
     }
 }
 
-/// Starts the token server with these arguments, on free ports unless they say otherwise, and waits until it serves.
+/// Starts the token server with these arguments, on free ports unless they say otherwise, and
+/// waits until it serves.
 ///
 /// # Panics
 ///
 /// When it does not come up.
 #[must_use]
 pub fn server(arguments: &[&str]) -> Process {
-    let mut command = Command::new(binary("token-server", "token-server"));
+    server_by(token_server(), arguments)
+}
+
+/// As [`server`], started by `command`, which runs the program.
+pub(crate) fn server_by(mut command: Command, arguments: &[&str]) -> Process {
     for flag in ["--listen", "--http"] {
         if !arguments.contains(&flag) {
             command.args([flag, "127.0.0.1:0"]);

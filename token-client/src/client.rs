@@ -105,7 +105,7 @@ impl Client {
     ) -> Result<Answer, NoAnswer> {
         // A call may be over without a wait, and a caller that only makes such calls must still
         // let the connection's task run.
-        
+        consume_budget().await;
         let count = check_tokens(flow_id, count)?;
         match &self.inner.backend {
             Backend::Remote(remote) => {

@@ -42,7 +42,10 @@ struct State {
     queue: BytesMut,
     /// The connection's task, while it has nothing to send or nothing to wait for.
     task: Option<Waker>,
-    /// When the first call was made that has had no answer since the last frame came.
+    /// When the last frame came.
+    heard: Instant,
+    /// Since when the server has been silent although it was asked: from the last frame, or from
+    /// the first call after it that ran out of time.
     silent_since: Option<Instant>,
     /// Number of the greeting that may be answered on this connection.
     hello: Option<i32>,
@@ -72,6 +75,7 @@ impl Line {
             pending: Pending::new(pending_max),
             queue: BytesMut::new(),
             task: None,
+            heard: now(),
             silent_since: None,
             hello: None,
             extension: None,
@@ -202,9 +206,9 @@ impl Line {
             let expired = state.pending.expire(now, wake);
             state.tally.timed_out += expired;
             if expired > 0 {
-                // The first of them was made a time-out ago, if not before.
+                // The first of them was made a time-out ago.
                 let asked = now.checked_sub(self.timeout).unwrap_or(now);
-                state.silent_since.get_or_insert(asked);
+                state.silent_since.get_or_insert(asked.max(state.heard));
             }
             state.silent_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
         };
@@ -219,15 +223,17 @@ impl Line {
         input: &mut &[u8],
         wake: &mut Vec<Waker>,
     ) -> Result<(), FrameError> {
+        let heard = now();
         let result = {
             let state = &mut *lock(&self.state);
             let malformed = deframer.malformed();
             let result = loop {
                 match deframer.next(input) {
                     // A body that the deframer gives has a head.
-                    Ok(Some(body)) => Response::decode(body).into_iter().for_each(|response| {
-                        state.settle(response, wake);
-                    }),
+                    Ok(Some(body)) => {
+                        (state.heard, state.silent_since) = (heard, None);
+                        Response::decode(body).into_iter().for_each(|r| state.settle(r, wake));
+                    }
                     Ok(None) => break Ok(()),
                     Err(error) => break Err(error),
                 }
@@ -252,7 +258,6 @@ impl Drop for Open {
 
 impl State {
     fn settle(&mut self, response: Response, wake: &mut Vec<Waker>) {
-        self.silent_since = None;
         if let Response::Hello { xid, version, features, revision } = response
             && self.hello == Some(xid)
         {

@@ -11,9 +11,11 @@ pub struct Finding {
     pub line: Option<u32>,
     /// Position of the rule in its list, from 0; `None` when the text as a whole is wrong.
     pub index: Option<usize>,
-    /// Path of the field, such as `clusterConfig.flowId`; empty when no field is to blame.
+    /// Path of the field, such as `clusterConfig.flowId`, cut to 60 characters; empty when no field
+    /// is to blame.
     pub field: Box<str>,
-    /// The value as it was written, cut to 60 characters; empty when it is absent.
+    /// The value as it was written, cut to its first line and to 60 characters; empty when it is
+    /// absent.
     pub value: Box<str>,
     /// What is wrong with it and what would do.
     pub remedy: Box<str>,

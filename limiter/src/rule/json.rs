@@ -1,11 +1,14 @@
 //! Rule files: a JSON array of Sentinel's `FlowRule` and `ParamFlowRule` objects.
 
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::value::RawValue;
 
 use super::{
     Finding, NamespaceRules, RuleErrors,
-    check::{flow_rule, param_rule},
-    fields::{Report, as_bool, count_lines},
+    check::{NO_MEANING, flow_rule, param_rule},
+    object::{Object, Owner},
+    report::Report,
+    syntax,
+    value::Value,
 };
 
 /// What a text gave.
@@ -13,16 +16,25 @@ use super::{
 pub struct Parsed {
     /// The rules, in the order they were written.
     pub rules: NamespaceRules,
-    /// The line each flow rule starts on, in step with `rules.flow`.
-    pub flow_lines: Vec<u32>,
+    /// Where each flow rule stands, in step with `rules.flow`.
+    pub(super) flow_places: Vec<Place>,
     /// The same for `rules.param`.
-    pub param_lines: Vec<u32>,
+    pub(super) param_places: Vec<Place>,
     /// What the text was called.
     pub source: Box<str>,
     /// What was odd and ignored.
     pub warnings: Vec<Finding>,
     /// Rules with `clusterMode: false` that were left out.
     pub skipped: usize,
+}
+
+/// Where a rule stands in its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Position in the list, from 0.
+    pub(super) index: usize,
+    /// The line that the rule starts on, from 1.
+    pub(super) line: u32,
 }
 
 /// What a text may hold.
@@ -52,74 +64,65 @@ pub fn parse(
     contents: Contents,
     cluster_only: bool,
 ) -> Result<Parsed, RuleErrors> {
-    let entries: Option<Vec<&RawValue>> = serde_json::from_str(text).map_err(|e| {
-        let line = u32::try_from(e.line()).ok().filter(|&line| line > 0);
-        let remedy = format!("must be a JSON array of rules: {e}");
-        RuleErrors(vec![Finding { line, ..Finding::of_set(source, &remedy) }])
-    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let entries: Option<Vec<&RawValue>> = serde_json::from_str(text)
+        .map_err(|error| RuleErrors(vec![syntax::finding(text, source, &error)]))?;
     let mut parsed = Parsed { source: source.into(), ..Parsed::default() };
     parsed.rules.namespace = namespace.into();
     let mut errors = Vec::new();
     let (mut line, mut counted) = (1, 0);
     for (index, entry) in entries.unwrap_or_default().into_iter().enumerate() {
-        let entry = entry.get();
-        let offset = entry.as_ptr().addr() - text.as_ptr().addr();
+        let offset = entry.get().as_ptr().addr() - text.as_ptr().addr();
         line += count_lines(text.get(counted..offset).unwrap_or(""));
         counted = offset;
-        let mut report = Report {
-            source,
-            index,
-            text: entry,
-            first_line: line,
-            errors: &mut errors,
-            warnings: &mut parsed.warnings,
-        };
-        let Some(object) = rule_object(entry, &mut report) else { continue };
+        let stands = (index, entry.get(), line);
+        let mut report = Report::new(source, stands, &mut errors, &mut parsed.warnings);
+        let Some(object) = rule_object(Value::new(entry), &mut report) else { continue };
         if cluster_only && !is_cluster(&object) {
             parsed.skipped += 1;
             continue;
         }
+        let place = Place { index, line };
         if is_param(&object, contents) {
             if let Some(rule) = param_rule(object, &mut report) {
                 parsed.rules.param.push(rule);
-                parsed.param_lines.push(line);
+                parsed.param_places.push(place);
             }
         } else if let Some(rule) = flow_rule(object, &mut report) {
             parsed.rules.flow.push(rule);
-            parsed.flow_lines.push(line);
+            parsed.flow_places.push(place);
         }
     }
     if errors.is_empty() { Ok(parsed) } else { Err(RuleErrors(errors)) }
 }
 
+fn count_lines(text: &str) -> u32 {
+    u32::try_from(text.bytes().filter(|&b| b == b'\n').count()).unwrap_or(u32::MAX)
+}
+
 /// The rule itself: the entry, or what the dashboard nests under `rule`.
-fn rule_object(entry: &str, report: &mut Report<'_>) -> Option<Map<String, Value>> {
-    match serde_json::from_str(entry) {
-        Ok(Value::Object(mut object)) => match object.remove("rule") {
-            Some(Value::Object(nested)) if !object.contains_key("resource") => Some(nested),
-            Some(other) => {
-                object.insert("rule".into(), other);
-                Some(object)
-            }
-            None => Some(object),
-        },
-        Ok(_) | Err(_) => {
-            report.error("", "", "each entry must be a JSON object");
-            None
-        }
+fn rule_object<'t>(entry: Value<'t>, report: &mut Report<'_>) -> Option<Object<'t>> {
+    let Some(mut outer) = Object::new(Owner::Rule, entry.written(), entry) else {
+        report.error(entry.written(), "", "", "each entry must be a JSON object");
+        return None;
+    };
+    if outer.has("resource") {
+        return Some(outer);
     }
+    let Some(nested) = outer.object("rule", Owner::Rule) else { return Some(outer) };
+    outer.warn_unknown(report, NO_MEANING);
+    Some(nested)
 }
 
 /// Whether `clusterMode` is anything but off; a value that is no boolean is reported later.
-fn is_cluster(object: &Map<String, Value>) -> bool {
-    let mode = object.iter().find(|(key, _)| key.eq_ignore_ascii_case("clusterMode"));
-    mode.is_some_and(|(_, value)| !value.is_null() && as_bool(value) != Some(false))
+fn is_cluster(object: &Object<'_>) -> bool {
+    object.flag("clusterMode").is_some_and(|mode| !mode.is_absent() && mode.bool() != Some(false))
 }
 
-fn is_param(object: &Map<String, Value>, contents: Contents) -> bool {
+fn is_param(object: &Object<'_>, contents: Contents) -> bool {
     match contents {
         Contents::Flow => false,
         Contents::Param => true,
-        Contents::Mixed => object.keys().any(|key| key.eq_ignore_ascii_case("paramIdx")),
+        Contents::Mixed => object.has("paramIdx"),
     }
 }

@@ -5,20 +5,18 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::{Finding, NamespaceRules, Parsed, RuleErrors};
+use super::{Finding, NamespaceRules, Parsed, RuleErrors, json::Place};
 
 /// Puts the texts together, one entry a namespace, in the order of their names.
 ///
 /// # Errors
 ///
-/// Every flow id that stands twice, with the file and line of both.
+/// Every flow id that stands twice, with the file and line of both and the index of the second.
 pub fn merge(texts: Vec<Parsed>) -> Result<Vec<NamespaceRules>, RuleErrors> {
-    let mut errors = duplicates(&texts, |t| {
-        t.rules.flow.iter().map(|r| r.cluster.map(|c| c.flow_id)).zip(&t.flow_lines).collect()
-    });
-    errors.extend(duplicates(&texts, |t| {
-        t.rules.param.iter().map(|r| r.cluster.map(|c| c.flow_id)).zip(&t.param_lines).collect()
-    }));
+    let ids = |t: &Parsed| t.rules.flow.iter().map(|r| r.cluster.map(|c| c.flow_id)).collect();
+    let mut errors = duplicates(&texts, ids, |t| &t.flow_places);
+    let ids = |t: &Parsed| t.rules.param.iter().map(|r| r.cluster.map(|c| c.flow_id)).collect();
+    errors.extend(duplicates(&texts, ids, |t| &t.param_places));
     if !errors.is_empty() {
         return Err(RuleErrors(errors));
     }
@@ -32,20 +30,23 @@ pub fn merge(texts: Vec<Parsed>) -> Result<Vec<NamespaceRules>, RuleErrors> {
     Ok(sets.into_values().collect())
 }
 
-fn duplicates<'t>(
-    texts: &'t [Parsed],
-    ids: impl Fn(&'t Parsed) -> Vec<(Option<i64>, &'t u32)>,
+fn duplicates(
+    texts: &[Parsed],
+    ids: impl Fn(&Parsed) -> Vec<Option<i64>>,
+    places: impl Fn(&Parsed) -> &Vec<Place>,
 ) -> Vec<Finding> {
     let all = texts.iter().flat_map(|text| {
-        ids(text)
-            .into_iter()
-            .enumerate()
-            .filter_map(move |(index, (id, line))| Some((id?, (&*text.source, index, *line))))
+        let ids = ids(text).into_iter().zip(places(text));
+        ids.filter_map(|(id, place)| Some((id?, (&*text.source, *place))))
     });
     duplicate_ids(
         all,
-        |(source, _, line)| format!("{source}:{line}"),
-        |(source, _, line), remedy| Finding { line: Some(line), ..Finding::of_set(source, remedy) },
+        |(source, place)| format!("{source}:{}", place.line),
+        |(source, Place { index, line }), remedy| Finding {
+            line: Some(line),
+            index: Some(index),
+            ..Finding::of_set(source, remedy)
+        },
     )
 }
 

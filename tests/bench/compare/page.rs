@@ -50,7 +50,9 @@ fn method(effort: &Effort) -> String {
 requests in flight and sends the next batch, with one write, when the last answer of the one before \
 has been read. Every answer is checked for its length, its request number (Sentinel's protocol) and \
 its status; a run with any other answer than OK is no run. Latency is that of a batch, from before its \
-write to after the read of its last answer.
+write to after the read of its last answer. Pinned, the generator looks for answers all the time instead of \
+sleeping until there are some: on the loopback a server pays for waking a sleeping peer, as it does not for \
+peers on other machines.
 - **Rounds**: in each round all servers are measured one after the other at each depth, {seconds} s after \
 {warmup} s of warm-up; {pinned} rounds pinned, {free} not. All servers stay up through all rounds. A ratio \
 is that of two runs of one round. Shown is the median (smallest–largest) of the rounds.

@@ -18,9 +18,8 @@ const LONG: Duration = Duration::from_secs(3_600);
 
 #[tokio::test(start_paused = true)]
 async fn after_half_an_hour_of_outage_a_server_is_found_within_ten_seconds() {
-    let (net, mut world) = network();
+    let (client, mut world) = client(Client::builder(), &[A]);
     world.set(A, Port::Refuses);
-    let client = Client::builder().server(A).start(net).unwrap();
     let started = now();
     sleep(Duration::from_secs(1_800)).await;
     let attempts = world.attempts();
@@ -235,6 +234,7 @@ async fn a_lost_connection_among_several_costs_its_own_calls_only() {
     let (_, mut leader) = world.accept().await;
     leader.greet(1).await;
     let (_, follower) = world.accept().await;
+    world.set(A, Port::Refuses);
     drop(follower);
     let serve = leader.serve(1);
     let calls = async {

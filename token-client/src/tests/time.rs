@@ -133,6 +133,33 @@ async fn a_server_whose_answers_are_all_late_is_not_left() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_lost_answer_among_many_is_no_silence_however_long_the_time_out() {
+    let builder = Client::builder().timeout(Duration::from_secs(2));
+    let (client, mut peer, _world) = connected(builder).await;
+    let serve = async {
+        loop {
+            let (xid, id) = peer.flow().await;
+            if id != 13 {
+                peer.send(&[ok(xid, id)]).await;
+            }
+        }
+    };
+    let calls = async {
+        for _ in 0..100 {
+            tokio::time::sleep(100 * MS).await;
+            assert!(client.acquire(1, 1, false).await.is_ok());
+        }
+    };
+    let lost = async {
+        for _ in 0..4 {
+            assert_eq!(client.acquire(13, 1, false).await, Err(NoAnswer::TimedOut));
+        }
+    };
+    tokio::select! { () = serve => {}, _ = async { tokio::join!(calls, lost) } => {} }
+    assert_eq!(client.metrics().connections_closed, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn ten_thousand_waiting_callers_delay_nobody() {
     let (client, mut peer, _world) = connected(Client::builder()).await;
     let serve = async move {

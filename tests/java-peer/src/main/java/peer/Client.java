@@ -75,6 +75,7 @@ public final class Client {
             case "flow-many" -> flowMany(Words.of(rest, "ID COUNT PRIO N THREADS", 5, 5));
             case "rules" -> flowRules(rest);
             case "param-rules" -> paramRules(rest);
+            case "valid" -> Validity.of(rest);
             case "entry" -> entry(Words.of(rest, "RESOURCE N [COUNT [PRIO]]", 2, 4));
             case "param-entry" -> paramEntry(Words.of(rest, "RESOURCE TYPE:VALUE N", 3, 3));
             case "stop" -> stop();

@@ -1,0 +1,71 @@
+//! The flow rule.
+
+use super::{ANY_INT, Common, I32_MAX, NO_MEANING, cluster};
+use crate::rule::{FlowRule, Grade, Strategy, object::Object, report::Report};
+
+const WARM_UP_SEC: u32 = 10;
+const QUEUEING_MS: u32 = 500;
+
+/// Reads a flow rule; `None` when it is wrong (said in `report`).
+pub(in crate::rule) fn flow_rule(mut f: Object<'_>, report: &mut Report<'_>) -> Option<FlowRule> {
+    let before = report.errors.len();
+    let common = Common::read(&mut f, report);
+    let grade = match f.int(report, "grade", 1, (0, 1)) {
+        0 => Grade::Thread,
+        _ => Grade::Qps,
+    };
+    let strategy = f.int(report, "strategy", 0, (0, I32_MAX));
+    let ref_resource = f.text(report, "refResource").filter(|name| !name.trim().is_empty());
+    let warm_up = f.int(report, "warmUpPeriodSec", WARM_UP_SEC.into(), ANY_INT);
+    let queueing = f.int(report, "maxQueueingTimeMs", QUEUEING_MS.into(), ANY_INT);
+    let cluster = cluster::config(&mut f, report, cluster::Of::Flow(grade));
+
+    let shapes = |behaviors: &[i64]| grade == Grade::Qps && behaviors.contains(&common.behavior);
+    if grade == Grade::Qps && matches!(strategy, 1 | 2) && ref_resource.is_none() {
+        f.error(report, "refResource", "strategy 1 and 2 need the other resource's name");
+    }
+    if shapes(&[1, 3]) && warm_up < 1 {
+        f.error(report, "warmUpPeriodSec", "controlBehavior 1 and 3 need at least 1");
+    }
+    if shapes(&[2, 3]) && queueing < 1 {
+        f.error(report, "maxQueueingTimeMs", "controlBehavior 2 and 3 need at least 1");
+    }
+    common.check_regex(&f, report, cluster.is_some());
+    if cluster.is_some() {
+        common.warn_unused(&f, report);
+        let by_id = "what asks with the flow id is counted";
+        f.unused(report, "strategy", strategy != 0, by_id);
+        f.unused(report, "refResource", ref_resource.is_some(), by_id);
+        let warm = "the whole threshold holds from the start";
+        f.unused(report, "warmUpPeriodSec", warm_up != i64::from(WARM_UP_SEC), warm);
+        let wait = "only a prioritized call waits, for the next bucket at most";
+        f.unused(report, "maxQueueingTimeMs", queueing != i64::from(QUEUEING_MS), wait);
+    } else {
+        let not_used =
+            "not used with this grade and controlBehavior; its default stands in its place";
+        if !shapes(&[1, 3]) && warm_up < 0 {
+            f.warn(report, "warmUpPeriodSec", not_used);
+        }
+        if !shapes(&[2, 3]) && queueing < 0 {
+            f.warn(report, "maxQueueingTimeMs", not_used);
+        }
+    }
+    f.warn_unknown(report, NO_MEANING);
+    (report.errors.len() == before).then(|| FlowRule {
+        behavior: common.behavior(),
+        resource: common.resource,
+        limit_app: common.limit_app.unwrap_or_else(|| "default".into()),
+        regex: common.regex,
+        grade,
+        count: common.count,
+        strategy: match strategy {
+            1 => Strategy::Relate,
+            2 => Strategy::Chain,
+            _ => Strategy::Direct,
+        },
+        ref_resource,
+        warm_up_period_sec: u32::try_from(warm_up).unwrap_or(WARM_UP_SEC),
+        max_queueing_time_ms: u32::try_from(queueing).unwrap_or(QUEUEING_MS),
+        cluster,
+    })
+}

@@ -1,0 +1,135 @@
+//! What is read and means nothing.
+
+use limiter::rule::{Contents, Scope, parse};
+
+use super::{mixed, rule};
+
+/// The fields that a text is warned of.
+fn warned(text: &str) -> Vec<String> {
+    mixed(text).warnings.iter().map(|w| w.field.to_string()).collect()
+}
+
+#[test]
+fn what_is_odd_but_harmless_is_warned_of() {
+    let parsed = mixed(
+        r#"[{"resource":"r","paramIdx":0,"cuont":5,"clusterMode":true,
+             "paramFlowItemList":[{"object":"x","count":1,"classType":"int"},
+                                  {"object":"5","count":-1,"classType":"int"},
+                                  {"object":"5","count":3,"classType":"int","cout":4}, 7, null,
+                                  {"count":1}, {"object":"x","count":"x"}, {"object":"x"},
+                                  {"object":"x","count":1,"classType":"char"}],
+             "clusterConfig":{"flowId":1,"thresholdType":2,"brust":1}}]"#,
+    );
+    let fields: Vec<&str> = parsed.warnings.iter().map(|w| &*w.field).collect();
+    assert_eq!(
+        fields,
+        [
+            "paramFlowItemList[0].object",
+            "paramFlowItemList[1].count",
+            "paramFlowItemList[2].cout",
+            "paramFlowItemList[3]",
+            "paramFlowItemList[4]",
+            "paramFlowItemList[5].object",
+            "paramFlowItemList[6].count",
+            "paramFlowItemList[7].count",
+            "paramFlowItemList[8].object",
+            "clusterConfig.thresholdType",
+            "clusterConfig.brust",
+            "cuont",
+        ]
+    );
+    assert_eq!(parsed.rules.param[0].items.len(), 1);
+    assert_eq!(parsed.rules.param[0].cluster.unwrap().scope, Scope::PerClient);
+}
+
+#[test]
+fn each_field_of_a_flow_rule_that_cluster_rules_do_not_use_is_warned_of() {
+    for (fields, config, field) in [
+        (r#""limitApp":"shop","#, "", "limitApp"),
+        (r#""controlBehavior":1,"#, "", "controlBehavior"),
+        (r#""controlBehavior":2,"#, "", "controlBehavior"),
+        (r#""controlBehavior":3,"#, "", "controlBehavior"),
+        (r#""warmUpPeriodSec":20,"#, "", "warmUpPeriodSec"),
+        (r#""maxQueueingTimeMs":0,"#, "", "maxQueueingTimeMs"),
+        (r#""strategy":3,"#, "", "strategy"),
+        (r#""refResource":"other","#, "", "refResource"),
+        ("", r#","resourceTimeout":1"#, "clusterConfig.resourceTimeout"),
+        ("", r#","clientOfflineTime":1"#, "clusterConfig.clientOfflineTime"),
+        ("", r#","resourceTimeoutStrategy":1"#, "clusterConfig.resourceTimeoutStrategy"),
+        ("", r#","acquireRefuseStrategy":1"#, "clusterConfig.acquireRefuseStrategy"),
+        (r#""grade":0,"#, r#","strategy":1"#, "clusterConfig.strategy"),
+        (r#""grade":0,"#, r#","acquireRefuseStrategy":1"#, "clusterConfig.acquireRefuseStrategy"),
+    ] {
+        assert_eq!(warned(&rule(fields, config)), [field], "{fields} {config}");
+    }
+    let related = rule(r#""strategy":2,"refResource":"entrance","#, "");
+    assert_eq!(warned(&related), ["strategy", "refResource"]);
+}
+
+#[test]
+fn each_field_of_a_hot_parameter_rule_that_cluster_rules_do_not_use_is_warned_of() {
+    for (fields, config, field) in [
+        (r#""limitApp":"shop","#, "", "limitApp"),
+        (r#""grade":0,"#, "", "grade"),
+        (r#""controlBehavior":2,"#, "", "controlBehavior"),
+        (r#""maxQueueingTimeMs":500,"#, "", "maxQueueingTimeMs"),
+        (r#""burstCount":5,"#, "", "burstCount"),
+        (r#""durationInSec":5,"#, "", "durationInSec"),
+        (r#""durationInSec":5,"#, r#","fallbackPolicy":"local","localCount":3"#, "durationInSec"),
+        ("", r#","resourceTimeout":2000"#, "clusterConfig.resourceTimeout"),
+    ] {
+        let text = rule(&format!(r#""paramIdx":0,{fields}"#), config);
+        assert_eq!(warned(&text), [field], "{fields} {config}");
+    }
+}
+
+#[test]
+fn what_somebody_uses_or_what_is_the_default_is_not_warned_of() {
+    for (fields, config) in [
+        (
+            r#""limitApp":"default","grade":1,"strategy":0,"refResource":"","controlBehavior":0,
+               "warmUpPeriodSec":10,"maxQueueingTimeMs":500,"regex":false,"id":null,"#,
+            r#","strategy":0,"resourceTimeout":2000,"resourceTimeoutStrategy":0,
+               "acquireRefuseStrategy":0,"clientOfflineTime":2000,"@type":"x""#,
+        ),
+        (r#""limitApp":" ","#, ""),
+        (r#""grade":0,"#, r#","resourceTimeout":1,"clientOfflineTime":1"#),
+        (
+            r#""paramIdx":0,"grade":1,"controlBehavior":0,"maxQueueingTimeMs":0,"burstCount":0,
+               "durationInSec":1,"limitApp":"default","#,
+            "",
+        ),
+        // A client that decides alone counts over it.
+        (r#""paramIdx":0,"durationInSec":5,"#, r#","fallbackToLocalWhenFail":true"#),
+    ] {
+        assert_eq!(warned(&rule(fields, config)), [""; 0], "{fields} {config}");
+    }
+}
+
+#[test]
+fn a_warning_says_what_happens_instead() {
+    let parsed = mixed(&rule(r#""controlBehavior":2,"#, ""));
+    assert_eq!(
+        parsed.warnings[0].to_string(),
+        "rules.json:1: rule 0: controlBehavior = 2: not used by a cluster rule: \
+         what is over the threshold is refused"
+    );
+}
+
+#[test]
+fn a_local_rule_is_warned_of_only_what_it_cannot_hold() {
+    let text = r#"[{"resource":"r","limitApp":"shop","controlBehavior":2,"maxQueueingTimeMs":20,
+                    "warmUpPeriodSec":-1}]"#;
+    let parsed = parse(text, "rules.json", "default", Contents::Flow, false).unwrap();
+    let fields: Vec<&str> = parsed.warnings.iter().map(|w| &*w.field).collect();
+    assert_eq!(fields, ["warmUpPeriodSec"]);
+    let rule = &parsed.rules.flow[0];
+    assert_eq!((rule.warm_up_period_sec, rule.max_queueing_time_ms), (10, 20));
+}
+
+#[test]
+fn unknown_fields_beside_a_nested_rule_are_warned_of() {
+    let nested = r#"[{"id":1,"app":"a","cuont":1,
+        "rule":{"resource":"r","clusterMode":true,"clusterConfig":{"flowId":1}}}]"#;
+    assert_eq!(warned(nested), ["cuont"]);
+}

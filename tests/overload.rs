@@ -1,0 +1,77 @@
+//! A namespace over its request limit: what clients do then must not add traffic.
+
+use std::time::Duration;
+
+use limiter::{Settings, Tick};
+use support::{InProcess, flow_rule, parsed};
+use token_client::{Client, Reason, Status};
+
+/// What all clients together did.
+struct Seen {
+    /// Calls that passed in each second.
+    passed: Vec<u32>,
+    /// Calls that fell back because the namespace was over its limit.
+    over: u64,
+}
+
+/// Ten seconds in which two clients make 200 calls a second each, of a flow of 100 a second, in a
+/// namespace that may make 50 requests a second.
+async fn ten_seconds(overload_policy: &str) -> Seen {
+    let settings = Settings { max_allowed_qps: Some(50.0), ..Settings::default() };
+    let server = InProcess::start(settings);
+    let policy = format!(r#","overloadPolicy":"{overload_policy}""#);
+    let rules = parsed(&[flow_rule(301, 100.0, &policy)]);
+    server.engine.replace(rules.clone()).unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..2 {
+        let builder = Client::builder().server(&server.addr.to_string()).namespace("default");
+        // A budget that a busy machine keeps: no call may fall back for another reason.
+        let builder = builder.timeout(Duration::from_secs(20)).clock(server.clock.clone());
+        let client = builder.build().unwrap();
+        client.set_rules(rules.clone()).unwrap();
+        client.ready(Duration::from_secs(20)).await.unwrap();
+        clients.push(client);
+    }
+    for client in &clients {
+        assert_eq!(client.ping().await.unwrap().clients, Some(2));
+    }
+
+    let start = 1_700_000_000_000;
+    let mut passed = vec![0; 10];
+    for ms in (0..10_000_u64).step_by(5) {
+        server.clock.set(Tick::from_ms(start + ms));
+        for client in &clients {
+            let outcome = client.check(301, 1, false).await;
+            passed[usize::try_from(ms / 1_000).unwrap()] += u32::from(outcome.is_pass());
+        }
+    }
+    let on_the_wire = clients[0].acquire(301, 1, false).await.unwrap();
+    assert_eq!(on_the_wire.status, Status::TooManyRequest);
+    let metrics: Vec<_> = clients.iter().map(Client::metrics).collect();
+    let over = metrics.iter().map(|m| m.fallbacks(Reason::TooManyRequests)).sum();
+    let all: u64 = metrics.iter().flat_map(|m| m.fallbacks_by_reason).sum();
+    assert_eq!(all, over, "no other reason");
+    assert_eq!(metrics.iter().map(|m| m.blocked).sum::<u64>(), 0, "apart from BLOCKED");
+    let by_server: u64 = metrics.iter().map(|m| m.passed).sum();
+    assert_eq!(by_server + over, 4_000, "each call was answered one way or the other");
+    for client in &clients {
+        client.close().await;
+    }
+    Seen { passed, over }
+}
+
+/// TC-06.
+#[tokio::test]
+async fn calls_over_the_limit_of_a_namespace_are_refused_where_the_rule_rejects() {
+    let seen = ten_seconds("reject").await;
+    assert!(seen.passed.iter().all(|passed| (45..=55).contains(passed)), "{:?}", seen.passed);
+    assert_eq!(seen.over, 4_000 - u64::from(seen.passed.iter().sum::<u32>()));
+}
+
+/// TC-06.
+#[tokio::test]
+async fn with_shares_all_clients_together_stay_within_the_count() {
+    let seen = ten_seconds("share").await;
+    // 100 are admitted, where a local count of 100 in each client would admit 200.
+    assert!(seen.passed.iter().all(|passed| (90..=100).contains(passed)), "{:?}", seen.passed);
+}
