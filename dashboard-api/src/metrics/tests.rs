@@ -205,7 +205,7 @@ fn hot_parameter_rules_show_decisions_values_and_overflow() {
     let rules = scraped.engine.rules();
     let ask = |value: i64| {
         let value = [Param::Long(value)];
-        rules.acquire_param(scraped.clock.now(), 3, 1, value.into_iter()).unwrap()
+        rules.acquire_param(scraped.clock.now(), 3, 1, value).unwrap()
     };
     let (passed, blocked): (Vec<_>, Vec<_>) =
         [1, 2, 3, 4, 1, 2].map(ask).into_iter().partition(|d| matches!(d, Decision::Pass { .. }));
