@@ -108,7 +108,7 @@ fn an_id_in_two_files_is_refused_with_both_places() {
     let found = errors(&FileSource::new(dir.path(), true), &dir);
     assert_eq!(
         found,
-        ["b-flow-rules.json:3: clusterConfig.flowId = 7: already used at a-flow-rules.json:2; \
+        ["b-flow-rules.json:3: rule 1: clusterConfig.flowId = 7: already used at a-flow-rules.json:2; \
          ids are unique"]
     );
 }
@@ -128,7 +128,7 @@ fn mistakes_of_all_files_are_reported_together() {
         "b-flow-rules.json:1: byte 0 is not UTF-8",
         "c-flow-rules.json: is a directory; must be a file",
         "d-flow-rules.json:2: rule 0: clusterConfig.flowId = 0:",
-        "f-flow-rules.json:2: clusterConfig.flowId = 7: already used at e-flow-rules.json:2",
+        "f-flow-rules.json:2: rule 0: clusterConfig.flowId = 7: already used at e-flow-rules.json:2",
     ];
     assert_eq!(found.len(), starts.len(), "{found:#?}");
     for (finding, start) in found.iter().zip(starts) {
@@ -226,7 +226,7 @@ fn an_id_that_moves_away_from_a_removed_file_is_refused_and_explained() {
     assert_eq!(
         found,
         [
-            "a-flow-rules.json (removed):2: clusterConfig.flowId = 1: already used at \
+            "a-flow-rules.json (removed):2: rule 0: clusterConfig.flowId = 1: already used at \
          b-flow-rules.json:2; ids are unique"
                 .into(),
             format!("a-flow-rules.json: {GONE}"),
