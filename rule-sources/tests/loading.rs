@@ -108,8 +108,10 @@ fn an_id_in_two_files_is_refused_with_both_places() {
     let found = errors(&FileSource::new(dir.path(), true), &dir);
     assert_eq!(
         found,
-        ["b-flow-rules.json:3: rule 1: clusterConfig.flowId = 7: already used at a-flow-rules.json:2; \
-         ids are unique"]
+        [
+            "b-flow-rules.json:3: rule 1: clusterConfig.flowId = 7: already used at a-flow-rules.json:2; \
+         ids are unique"
+        ]
     );
 }
 
