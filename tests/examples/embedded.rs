@@ -13,7 +13,7 @@
 use std::{fs, sync::Arc, time::Duration};
 
 use limiter::{
-    ClusterEngine, Settings,
+    ClusterEngine, MonotonicClock, Settings,
     rule::{Contents, merge, parse},
 };
 use token_client::Client;
@@ -32,13 +32,15 @@ async fn main() -> anyhow::Result<()> {
     engine.replace(merge(vec![parsed])?)?;
 
     let options = Options { listen: listen.parse()?, http: None, ..Options::default() };
-    let server = Server::new(options, Arc::clone(&engine)).bind()?;
+    // One clock for both: a window must not see two.
+    let clock = Arc::new(MonotonicClock::start());
+    let server = Server::new(options, Arc::clone(&engine)).with_clock(clock.clone()).bind()?;
     println!("token {}", server.token_addr());
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
     tasks.spawn(server.serve(stop.clone().cancelled_owned()));
 
     // No connection, no bytes: the client asks the engine that the port serves.
-    let client = Client::builder().namespace("default").embedded(engine)?;
+    let client = Client::builder().namespace("default").clock(clock).embedded(engine)?;
     for call in 1..=calls {
         let outcome = client.check(101, 1, false).await;
         println!("call {call}: {}", if outcome.is_pass() { "go on" } else { "too many requests" });

@@ -62,8 +62,3 @@ pub use state::{ConnectionState, LinkError, NotReady};
 
 #[cfg(test)]
 mod tests;
-
-/// The examples of the README compile.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;
