@@ -48,14 +48,5 @@ pub(crate) fn key(param: &Param<'_>) -> Key {
 }
 
 pub(crate) fn item_key(value: &ItemValue) -> Key {
-    key(&match value {
-        ItemValue::Int(v) => Param::Int(*v),
-        ItemValue::Long(v) => Param::Long(*v),
-        ItemValue::Byte(v) => Param::Byte(*v),
-        ItemValue::Double(v) => Param::Double(*v),
-        ItemValue::Float(v) => Param::Float(*v),
-        ItemValue::Short(v) => Param::Short(*v),
-        ItemValue::Bool(v) => Param::Bool(*v),
-        ItemValue::Str(v) => Param::Str(Cow::Borrowed(v)),
-    })
+    key(&value.into())
 }

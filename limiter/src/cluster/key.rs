@@ -99,17 +99,23 @@ impl Key {
 
 impl From<&ItemValue> for Key {
     fn from(value: &ItemValue) -> Self {
-        let param = match value {
-            ItemValue::Int(v) => Param::Int(*v),
-            ItemValue::Long(v) => Param::Long(*v),
-            ItemValue::Byte(v) => Param::Byte(*v),
-            ItemValue::Double(v) => Param::Double(*v),
-            ItemValue::Float(v) => Param::Float(*v),
-            ItemValue::Short(v) => Param::Short(*v),
-            ItemValue::Bool(v) => Param::Bool(*v),
-            ItemValue::Str(v) => Param::Str(Cow::Borrowed(v)),
-        };
-        KeyRef::of(&param).to_key()
+        KeyRef::of(&value.into()).to_key()
+    }
+}
+
+/// The request's value that a rule's item names.
+impl<'a> From<&'a ItemValue> for Param<'a> {
+    fn from(value: &'a ItemValue) -> Self {
+        match value {
+            ItemValue::Int(v) => Self::Int(*v),
+            ItemValue::Long(v) => Self::Long(*v),
+            ItemValue::Byte(v) => Self::Byte(*v),
+            ItemValue::Double(v) => Self::Double(*v),
+            ItemValue::Float(v) => Self::Float(*v),
+            ItemValue::Short(v) => Self::Short(*v),
+            ItemValue::Bool(v) => Self::Bool(*v),
+            ItemValue::Str(v) => Self::Str(Cow::Borrowed(v)),
+        }
     }
 }
 
