@@ -4,7 +4,8 @@
 
 use bytes::BytesMut;
 use protocol::{
-    BAD_FRAMES_MAX, Deframer, EncodeError, FrameError, MAX_BODY_LEN, PREFIX_LEN, Request, Response,
+    BAD_FRAMES_MAX, CHECKS_MAX, Deframer, EncodeError, ExtendedResponse, FrameError, MAX_BODY_LEN,
+    PREFIX_LEN, Params, Request, Response, What,
 };
 
 /// Runs an input as the stream of a client.
@@ -122,9 +123,15 @@ fn request(body: &[u8]) {
     let mut out = BytesMut::new();
     match Request::decode(body) {
         Ok(request) => {
-            if let Request::Param { params, .. } = &request {
-                assert!(!params.is_empty());
-                assert_eq!(params.iter().count(), params.len());
+            match &request {
+                Request::Param { params, .. } => whole(params),
+                Request::Ask { what, .. } | Request::Adjust { what, .. } => whole_values(what),
+                Request::AcquireAll { checks, .. } => {
+                    assert!((1..=CHECKS_MAX).contains(&checks.len()));
+                    assert_eq!(checks.iter().count(), checks.len());
+                    checks.iter().for_each(|check| whole_values(&check.what));
+                }
+                _ => {}
             }
             if let Err(error) = request.encode(&mut out) {
                 // U+FFFD is longer than the byte it stands for.
@@ -151,11 +158,36 @@ fn request(body: &[u8]) {
     }
 }
 
+/// As many parameters are read as there are.
+fn whole(params: &Params<'_>) {
+    assert!(!params.is_empty());
+    assert_eq!(params.iter().count(), params.len());
+}
+
+fn whole_values(what: &What<'_>) {
+    what.params.iter().for_each(whole);
+}
+
 /// Every body is a response, which is written and read back as itself.
 fn response(body: &[u8]) {
     let response = Response::decode(body).expect("a body from a deframer has a head");
     let mut out = BytesMut::new();
     response.encode(&mut out);
-    let body = Deframer::responses().next(&mut &out[..]).expect("ours").expect("whole");
-    assert_eq!(Response::decode(body), Ok(response));
+    let written = Deframer::responses().next(&mut &out[..]).expect("ours").expect("whole");
+    assert_eq!(Response::decode(written), Ok(response));
+    extended_response(body);
+}
+
+/// The same of an extended response, compared as bytes: a threshold may be a NaN.
+fn extended_response(body: &[u8]) {
+    let response = ExtendedResponse::decode(body).expect("a body from a deframer has a head");
+    let mut out = BytesMut::new();
+    response.encode(&mut out);
+    let written = Deframer::responses().next(&mut &out[..]).expect("ours").expect("whole");
+    assert_eq!(written.get(..6), body.get(..6));
+    let read = ExtendedResponse::decode(written).expect("ours");
+    assert_eq!(read.xid(), response.xid());
+    let mut again = BytesMut::new();
+    read.encode(&mut again);
+    assert_eq!(again, out);
 }

@@ -32,12 +32,12 @@ pub enum Malformed {
     /// The type byte stands for no request.
     #[error("unknown type")]
     Type,
-    /// Too few bytes behind the head for the fixed fields of this type.
+    /// Too few bytes for the fixed fields of this type, or of a part of it.
     #[error("fixed fields need {need} bytes, {have} given")]
     Fields {
         /// Bytes that the fields take.
         need: usize,
-        /// Bytes that follow the head.
+        /// Bytes that follow what is in front of them.
         have: usize,
     },
     /// The length of a namespace is not positive, or more than what follows it.
@@ -85,6 +85,30 @@ pub enum Malformed {
         /// Bytes that follow the length.
         have: usize,
     },
+    /// A flag is set that stands for nothing.
+    #[error("unknown flags {flags:#04x}")]
+    Flags {
+        /// All flags.
+        flags: u8,
+    },
+    /// Neither a flow nor a parameter rule is asked about.
+    #[error("unknown kind of rule {kind}")]
+    RuleKind {
+        /// The byte that says what is asked about.
+        kind: u8,
+    },
+    /// The correction of a count stands for nothing.
+    #[error("unknown adjustment {op}")]
+    Adjustment {
+        /// The byte that says what to correct.
+        op: u8,
+    },
+    /// The announced number of rules to ask is none or too many.
+    #[error("{amount} rules announced, from 1 to {max} may be", max = crate::CHECKS_MAX)]
+    CheckAmount {
+        /// The announced number.
+        amount: u8,
+    },
 }
 
 impl BadRequest {
@@ -123,7 +147,12 @@ mod tests {
             (kind::CONCURRENT_ACQUIRE, &[0; 11], &[0xfc, 0, 0, 0, 0, 0, 0, 0, 0]),
             (kind::CONCURRENT_RELEASE, &[0; 7], &[0xfc]),
             (5, &[], &[0xfc]),
-            (17, &[0; 20], &[0xfc]),
+            (kind::RENEW, &[0; 7], &[0xfc]),
+            (kind::ASK, &[0; 17], &[0xfc]),
+            (kind::ADJUST, &[0; 17], &[0xfc]),
+            (kind::ACQUIRE_ALL, &[0; 15], &[0xfc]),
+            (kind::LEASE, &[0; 23], &[0xfc]),
+            (22, &[0; 20], &[0xfc]),
             (-1, &[], &[0xfc]),
             (i8::MIN, &[], &[0xfc]),
         ] {

@@ -43,33 +43,39 @@
 //! * [`Deframer`] cuts a stream into frame bodies and knows when a peer is none of ours.
 //! * [`Request`] with [`Params`] and [`Param`] is what a client asks; a body that is none is a
 //!   [`BadRequest`], which knows its [answer](BadRequest::answer).
-//! * [`Response`] with its [`Status`] is what a server answers.
+//! * [`Response`] with its [`Status`] is what a server answers; three of the extension frames say
+//!   more, in an [`ExtendedResponse`].
 //!
 //! Decoding borrows from the frame body and allocates only for text that is not UTF-8. Encoding
 //! writes whole frames into a [`BytesMut`](bytes::BytesMut) and allocates only where that has no
 //! room.
 //!
 //! The layouts are those of Sentinel's `sentinel-cluster` modules, on Sentinel's [`DEFAULT_PORT`].
-//! Three messages are ours: concurrency tokens under types 3 and 4, which Sentinel numbers but
-//! never defined, and HELLO under type 16 (see [`kind`]).
+//! Ours are concurrency tokens under types 3 and 4, which Sentinel numbers but never defined, HELLO
+//! under type 16, and the extension frames under 17 to 21 (see [`kind`] and [`feature`]).
 //!
 //! The crate does no I/O, reads no clock, decides nothing about tokens, and does not match
 //! answers to requests.
 
 mod bad_request;
+mod extended;
+pub mod feature;
 mod frame;
 pub mod kind;
 mod param;
 mod request;
 mod response;
 mod status;
+mod what;
 
 pub use bad_request::{BadRequest, Malformed};
+pub use extended::{Explained, ExtendedResponse, Mode, Unit};
 pub use frame::{BAD_FRAMES_MAX, Deframer, FrameError, MAX_BODY_LEN, PREFIX_LEN};
 pub use param::{Param, Params};
-pub use request::{EncodeError, Request, encode_param_request};
+pub use request::{ANY_WAIT, Adjustment, EncodeError, Request, encode_param_request};
 pub use response::{DecodeError, HELLO_VERSION, Response};
 pub use status::Status;
+pub use what::{CHECKS_MAX, Check, Checks, What};
 
 /// Port that Sentinel's token server listens on (`ClusterConstants.DEFAULT_CLUSTER_SERVER_PORT`).
 pub const DEFAULT_PORT: u16 = 18730;

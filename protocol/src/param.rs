@@ -14,7 +14,8 @@ use std::borrow::Cow;
 
 use bytes::{Buf, BufMut, BytesMut};
 
-use crate::Malformed;
+use crate::frame::MAX_BODY_LEN;
+use crate::{EncodeError, Malformed};
 
 const INT: i8 = 0;
 const LONG: i8 = 1;
@@ -24,6 +25,9 @@ const FLOAT: i8 = 4;
 const SHORT: i8 = 5;
 const BOOL: i8 = 6;
 const TEXT: i8 = 7;
+
+/// Bytes of the amount in front of parameters.
+const AMOUNT_LEN: usize = 4;
 
 /// One parameter value, in the Java types that Sentinel carries.
 ///
@@ -137,38 +141,65 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// The parameters of a request: checked to be whole, read anew each time they are iterated.
+/// Parameters as they lie in a request: checked to be whole, read anew each time they are iterated.
+///
+/// ```text
+/// | amount i32 | parameters |
+/// ```
 ///
 /// Iterating allocates nothing, except for a text that is not UTF-8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Params<'a> {
-    /// Exactly `len` whole parameters.
+    /// The amount, which is positive, and exactly that many whole parameters.
     bytes: &'a [u8],
-    len: usize,
 }
 
 impl<'a> Params<'a> {
-    /// Checks that `bytes` begins with `amount` whole parameters, and keeps those.
+    /// Writes `params` into `buf` in place of what was there, to be part of a request.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoParams`], and [`EncodeError::TooLong`] when no frame has room for them.
+    pub fn write(params: &[Param<'_>], buf: &'a mut BytesMut) -> Result<Self, EncodeError> {
+        if params.is_empty() {
+            return Err(EncodeError::NoParams);
+        }
+        let len = params.iter().map(Param::wire_len).fold(AMOUNT_LEN, usize::saturating_add);
+        if len > MAX_BODY_LEN {
+            return Err(EncodeError::TooLong { len });
+        }
+        buf.clear();
+        buf.put_uint(params.len() as u64, AMOUNT_LEN);
+        for param in params {
+            param.put(buf);
+        }
+        Ok(Self { bytes: buf })
+    }
+
+    /// Cuts the parameters off the front of `bytes`; gives what is behind them too.
     ///
     /// The announced amount costs nothing: the walk ends where the bytes do.
-    pub(crate) fn check(amount: i32, bytes: &'a [u8]) -> Result<Self, Malformed> {
+    pub(crate) fn cut(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), Malformed> {
+        let Some((&amount, mut rest)) = bytes.split_first_chunk() else {
+            return Err(Malformed::Fields { need: AMOUNT_LEN, have: bytes.len() });
+        };
+        let amount = i32::from_be_bytes(amount);
         let len = usize::try_from(amount).unwrap_or(0);
         if len == 0 {
             return Err(Malformed::ParamAmount { amount });
         }
-        let mut rest = bytes;
         for index in 0..len {
             Raw::take(&mut rest, index)?;
         }
-        let (bytes, _surplus) = bytes.split_at(bytes.len() - rest.len());
-        Ok(Self { bytes, len })
+        let (bytes, behind) = bytes.split_at(bytes.len() - rest.len());
+        Ok((Self { bytes }, behind))
     }
 
     /// The parameters in the order of the request.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Param<'a>> + use<'a> {
-        let mut rest = self.bytes;
-        (0..self.len).map_while(move |index| match Raw::take(&mut rest, index) {
+        let mut rest = self.bytes.get(AMOUNT_LEN..).unwrap_or_default();
+        (0..self.len()).map_while(move |index| match Raw::take(&mut rest, index) {
             Ok(Raw::Value(value)) => Some(value),
             Ok(Raw::Text(text)) => Some(Param::Str(String::from_utf8_lossy(text))),
             // Never: the bytes were checked when the value was made.
@@ -179,16 +210,17 @@ impl<'a> Params<'a> {
     /// How many parameters there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.len
+        let amount = self.bytes.first_chunk().map_or(0, |amount| i32::from_be_bytes(*amount));
+        usize::try_from(amount).unwrap_or(0)
     }
 
-    /// Whether there are none, which a decoded request never has.
+    /// Whether there are none, which is never so.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
-    /// The parameters as they lie on the wire.
+    /// Amount and parameters as they lie on the wire.
     pub(crate) fn as_bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -198,8 +230,12 @@ impl<'a> Params<'a> {
 mod tests {
     use super::*;
 
+    fn announced(amount: i32, bytes: &[u8]) -> Vec<u8> {
+        [&amount.to_be_bytes(), bytes].concat()
+    }
+
     fn reason(amount: i32, bytes: &[u8]) -> Malformed {
-        Params::check(amount, bytes).unwrap_err()
+        Params::cut(&announced(amount, bytes)).unwrap_err()
     }
 
     #[test]
@@ -224,13 +260,15 @@ mod tests {
             reason(i32::MAX, &bytes),
             Malformed::ParamShort { index: 500, need: 1, have: 0 }
         );
-        assert_eq!(Params::check(500, &bytes).unwrap().len(), 500);
+        assert_eq!(Params::cut(&announced(500, &bytes)).unwrap().0.len(), 500);
     }
 
     #[test]
     fn surplus_bytes_are_no_parameters() {
-        let params = Params::check(1, &[6, 2, 0xff, 0xff]).unwrap();
-        assert_eq!((params.len(), params.is_empty(), params.as_bytes()), (1, false, &[6, 2][..]));
+        let bytes = announced(1, &[6, 2, 0xff, 0xfe]);
+        let (params, behind) = Params::cut(&bytes).unwrap();
+        assert_eq!((params.len(), params.is_empty(), behind), (1, false, &[0xff, 0xfe][..]));
+        assert_eq!(params.as_bytes(), [0, 0, 0, 1, 6, 2]);
         assert!(params.iter().eq([Param::Bool(true)]));
         assert!(params.iter().eq([Param::Bool(true)]), "as often as one likes");
     }
@@ -238,12 +276,25 @@ mod tests {
     #[test]
     fn text_is_borrowed_unless_it_is_not_utf_8() {
         let bytes = [&[7, 0, 0, 0, 3][..], "né".as_bytes(), &[7, 0, 0, 0, 2, b'n', 0xe9]].concat();
-        let texts: Vec<_> = Params::check(2, &bytes).unwrap().iter().collect();
+        let bytes = announced(2, &bytes);
+        let texts: Vec<_> = Params::cut(&bytes).unwrap().0.iter().collect();
         let [Param::Str(Cow::Borrowed(borrowed)), Param::Str(Cow::Owned(replaced))] = &texts[..]
         else {
             panic!("{texts:?}");
         };
         assert_eq!((*borrowed, &replaced[..]), ("né", "n\u{fffd}"));
         assert!(bytes.as_ptr_range().contains(&borrowed.as_ptr()));
+    }
+
+    #[test]
+    fn values_are_written_wholly_or_not_at_all() {
+        let mut buf = BytesMut::from(&b"before"[..]);
+        let written = Params::write(&[Param::Byte(1), Param::Bool(true)], &mut buf).unwrap();
+        assert_eq!(written.as_bytes(), [0, 0, 0, 2, 2, 1, 6, 1]);
+        assert_eq!(Params::write(&[], &mut buf), Err(EncodeError::NoParams));
+        let text = |len| [Param::Str("s".repeat(len).into())];
+        assert_eq!(Params::write(&text(1013), &mut buf).unwrap().len(), 1);
+        let too_long = Err(EncodeError::TooLong { len: 1023 });
+        assert_eq!(Params::write(&text(1014), &mut buf), too_long);
     }
 }

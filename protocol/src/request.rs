@@ -9,21 +9,32 @@
 //! concurrency acquire    3   | flow id i64, count i32                                 |
 //! concurrency release    4   | token id i64                                           |
 //! hello                 16   |                                                        |
+//!
+//! renew                 17   | token id i64                                           |
+//! ask                   18   | flags u8, longest wait in milliseconds u32, what       |
+//! adjust                19   | op u8, age in milliseconds u32, what                   |
+//! acquire all           20   | amount u8, that many of: flags u8, what                |
+//! lease                 21   | flow id i64, want u32, returned lease i64, used u32    |
 //! ```
+//!
+//! [`What`] has the layout of what is asked about. The flags are 1, priority, and in an ask also 2,
+//! peek; a body with any other is a bad one.
 //!
 //! Sentinel: `DefaultRequestEntityWriter.java`, `DefaultRequestEntityDecoder.java` and the
 //! `codec/data` classes beside them. Bytes behind the data are ignored.
 
 mod encode;
+mod extension;
 
 use std::borrow::Cow;
 
-use crate::{BadRequest, Malformed, Params, kind};
+use crate::{BadRequest, Checks, Malformed, Params, What, kind};
 
 pub use encode::{EncodeError, encode_param_request};
+pub use extension::{ANY_WAIT, Adjustment};
 
 /// Bytes of flow id and count.
-const FLOW_FIELDS_LEN: usize = 12;
+pub(crate) const FLOW_FIELDS_LEN: usize = 12;
 /// Bytes of flow id, count and amount in front of the parameters.
 const PARAM_FIELDS_LEN: usize = FLOW_FIELDS_LEN + 4;
 
@@ -83,6 +94,58 @@ pub enum Request<'a> {
         /// The client's number for the request.
         xid: i32,
     },
+    /// Holds a concurrency token for another time-out, counted from now.
+    Renew {
+        /// The client's number for the request.
+        xid: i32,
+        /// The token, as the answer to its acquire named it.
+        token_id: i64,
+    },
+    /// Tokens of a rule, answered with everything about the decision.
+    Ask {
+        /// The client's number for the request.
+        xid: i32,
+        /// Whether tokens of a later time may be booked when there are none now.
+        priority: bool,
+        /// Whether nothing is to be taken or booked, only told.
+        peek: bool,
+        /// The longest wait in milliseconds that the client would sit out; a request that would
+        /// have to wait longer is blocked and books nothing. [`ANY_WAIT`]: it waits for anything.
+        max_wait_ms: u32,
+        /// The rule, and how many tokens.
+        what: What<'a>,
+    },
+    /// Corrects what a rule counted.
+    Adjust {
+        /// The client's number for the request.
+        xid: i32,
+        /// How.
+        op: Adjustment,
+        /// Milliseconds since the tokens were taken, at most; for [`Adjustment::GiveBack`] alone.
+        age_ms: u32,
+        /// The rule, and how many tokens.
+        what: What<'a>,
+    },
+    /// Tokens of several rules: of all or of none.
+    AcquireAll {
+        /// The client's number for the request.
+        xid: i32,
+        /// The rules, and how many tokens of each.
+        checks: Checks<'a>,
+    },
+    /// Tokens of a flow rule in advance, or back.
+    Lease {
+        /// The client's number for the request.
+        xid: i32,
+        /// The rule.
+        flow_id: i64,
+        /// How many tokens; 0 when a lease is only to be returned.
+        want: u32,
+        /// The lease that ends with this request; 0: none.
+        returned: i64,
+        /// Tokens of the returned lease that were spent.
+        used: u32,
+    },
 }
 
 impl<'a> Request<'a> {
@@ -128,14 +191,15 @@ impl<'a> Request<'a> {
                 Ok(Self::ConcurrentRelease { xid, token_id })
             }
             kind::HELLO => Ok(Self::Hello { xid }),
-            _ => Err(Malformed::Type),
+            kind => Self::decode_extension(xid, kind, data),
         }
     }
 
     fn decode_param(xid: i32, data: &'a [u8]) -> Result<Self, Malformed> {
-        let (&[ref flow @ .., a, b, c, d], behind) = fields::<PARAM_FIELDS_LEN>(data)?;
+        fields::<PARAM_FIELDS_LEN>(data)?;
+        let (flow, params) = fields(data)?;
         let (flow_id, count) = flow_fields(flow);
-        let params = Params::check(i32::from_be_bytes([a, b, c, d]), behind)?;
+        let (params, _surplus) = Params::cut(params)?;
         Ok(Self::Param { xid, flow_id, count, params })
     }
 
@@ -162,7 +226,12 @@ impl<'a> Request<'a> {
             | Self::Param { xid, .. }
             | Self::ConcurrentAcquire { xid, .. }
             | Self::ConcurrentRelease { xid, .. }
-            | Self::Hello { xid } => xid,
+            | Self::Hello { xid }
+            | Self::Renew { xid, .. }
+            | Self::Ask { xid, .. }
+            | Self::Adjust { xid, .. }
+            | Self::AcquireAll { xid, .. }
+            | Self::Lease { xid, .. } => xid,
         }
     }
 
@@ -176,18 +245,23 @@ impl<'a> Request<'a> {
             Self::ConcurrentAcquire { .. } => kind::CONCURRENT_ACQUIRE,
             Self::ConcurrentRelease { .. } => kind::CONCURRENT_RELEASE,
             Self::Hello { .. } => kind::HELLO,
+            Self::Renew { .. } => kind::RENEW,
+            Self::Ask { .. } => kind::ASK,
+            Self::Adjust { .. } => kind::ADJUST,
+            Self::AcquireAll { .. } => kind::ACQUIRE_ALL,
+            Self::Lease { .. } => kind::LEASE,
         }
     }
 }
 
 /// Cuts `data` behind the `N` bytes of its fixed fields.
-fn fields<const N: usize>(data: &[u8]) -> Result<(&[u8; N], &[u8]), Malformed> {
+pub(crate) fn fields<const N: usize>(data: &[u8]) -> Result<(&[u8; N], &[u8]), Malformed> {
     data.split_first_chunk().ok_or(Malformed::Fields { need: N, have: data.len() })
 }
 
-/// Flow id and count, as three of the requests begin.
+/// Flow id and count, as they lie in most requests.
 #[inline]
-fn flow_fields(fields: &[u8; FLOW_FIELDS_LEN]) -> (i64, i32) {
+pub(crate) fn flow_fields(fields: &[u8; FLOW_FIELDS_LEN]) -> (i64, i32) {
     let &[a, b, c, d, e, f, g, h, i, j, k, l] = fields;
     (i64::from_be_bytes([a, b, c, d, e, f, g, h]), i32::from_be_bytes([i, j, k, l]))
 }
@@ -235,11 +309,18 @@ mod tests {
             Request::ConcurrentAcquire { xid: 1, flow_id: 2, count: 3 },
             Request::ConcurrentRelease { xid: 1, token_id: 2 },
             Request::Hello { xid: 1 },
+            Request::Renew { xid: 1, token_id: 2 },
+            Request::Lease { xid: 1, flow_id: 2, want: 3, returned: 4, used: 5 },
         ] {
             let mut body = body(&request);
             body.extend(b"more");
             assert_eq!(Request::decode(&body), Ok(request));
         }
+    }
+
+    #[test]
+    fn a_request_stays_small() {
+        assert_eq!(size_of::<Request<'_>>(), 48);
     }
 
     #[test]

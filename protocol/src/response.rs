@@ -9,7 +9,11 @@
 //! concurrency acquire    3       any     | token id i64 (0 if none)                        |
 //! concurrency release    4       any     |                                                 |
 //! hello                 16         0     | version u16, feature bits u32, revision u64     |
+//! renew                 17     0, 7, -4  |                                                 |
+//! adjust                19     0, 3, -4  |                                                 |
 //! ```
+//!
+//! [`ExtendedResponse`](crate::ExtendedResponse) has the layouts of the types 18, 20 and 21.
 //!
 //! Sentinel: `DefaultResponseEntityWriter.java`, `DefaultResponseEntityDecoder.java` and the
 //! `codec/data` classes beside them.
@@ -26,6 +30,7 @@ pub const HELLO_VERSION: u16 = 1;
 const HELLO_DATA_LEN: usize = 14;
 
 /// One answer of a server. `xid` is that of the request.
+// Small, since every answer is made and moved as one; what needs more room is an ExtendedResponse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Response {
     /// The client now belongs to its namespace.
@@ -85,12 +90,14 @@ pub enum Response {
         xid: i32,
         /// Version of the extension; see [`HELLO_VERSION`].
         version: u16,
-        /// What the server can do beyond the version, a bit each; unknown bits are to be ignored.
+        /// What the server can do beyond the version, a bit each of [`feature`](crate::feature);
+        /// unknown bits are to be ignored.
         features: u32,
         /// Revision of the server's rules: another value means other rules.
         revision: u64,
     },
-    /// A head without data: the answer to a type that has no other, or one that came without the
+    /// A head without data: the answer to a type that has no other (a renewal, an adjustment), the
+    /// head of an [`ExtendedResponse`](crate::ExtendedResponse), or an answer that came without the
     /// data of its type and cannot do without.
     Head {
         /// The request's number.
@@ -301,6 +308,11 @@ mod tests {
         ] {
             assert_eq!(Response::decode(body), Ok(expected), "{body:?}");
         }
+    }
+
+    #[test]
+    fn an_answer_stays_small() {
+        assert_eq!(size_of::<Response>(), 24);
     }
 
     #[test]

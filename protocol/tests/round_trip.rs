@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use bytes::BytesMut;
 use proptest::prelude::*;
 use protocol::{
-    Deframer, EncodeError, MAX_BODY_LEN, PREFIX_LEN, Param, Request, Response, Status,
-    encode_param_request, kind,
+    Adjustment, Check, Checks, Deframer, EncodeError, Explained, ExtendedResponse, MAX_BODY_LEN,
+    Mode, PREFIX_LEN, Param, Params, Request, Response, Status, Unit, What, encode_param_request,
+    kind,
 };
 
 /// Takes the one body out of `frame`.
@@ -29,6 +30,67 @@ fn request() -> impl Strategy<Value = Request<'static>> {
         (any::<i32>(), any::<i64>())
             .prop_map(|(xid, token_id)| Request::ConcurrentRelease { xid, token_id }),
         any::<i32>().prop_map(|xid| Request::Hello { xid }),
+        (any::<i32>(), any::<i64>()).prop_map(|(xid, token_id)| Request::Renew { xid, token_id }),
+        any::<(i32, i64, u32, i64, u32)>().prop_map(|(xid, flow_id, want, returned, used)| {
+            Request::Lease { xid, flow_id, want, returned, used }
+        }),
+    ]
+}
+
+/// What is asked about, its values not yet written.
+fn what() -> impl Strategy<Value = (i64, i32, Vec<Param<'static>>)> {
+    (any::<i64>(), any::<i32>(), prop::collection::vec(param(), 0..8))
+}
+
+/// Writes the values, if there are any, so that `buf` holds them.
+fn written<'b>(what: &(i64, i32, Vec<Param<'_>>), buf: &'b mut BytesMut) -> What<'b> {
+    let &(flow_id, count, ref values) = what;
+    let params = (!values.is_empty()).then(|| Params::write(values, buf).expect("they fit"));
+    What { flow_id, count, params }
+}
+
+fn adjustment() -> impl Strategy<Value = Adjustment> {
+    prop_oneof![Just(Adjustment::GiveBack), Just(Adjustment::Charge), Just(Adjustment::Reset)]
+}
+
+fn extended_response() -> impl Strategy<Value = ExtendedResponse<'static>> {
+    let head = (any::<i32>(), any::<i8>().prop_map(Status::from));
+    // No NaN, which is not equal to itself.
+    let numbers = (any::<[u64; 4]>(), prop::num::f64::ANY.prop_filter("NaN", |n| !n.is_nan()));
+    let resource = "(?s).{0,50}".prop_map(Cow::from);
+    let explained = (numbers, any::<(u8, u8, u32)>(), resource);
+    prop_oneof![
+        (head.clone(), explained).prop_map(|((xid, status), (numbers, bytes, resource))| {
+            let ([remaining, wait_ns, used, window_ms], threshold) = numbers;
+            let (unit, mode, connected) = (Unit::from(bytes.0), Mode::from(bytes.1), bytes.2);
+            let explained = Explained {
+                remaining,
+                wait_ns,
+                used,
+                threshold,
+                window_ms,
+                unit,
+                mode,
+                connected,
+                resource,
+            };
+            ExtendedResponse::Ask { xid, status, explained }
+        }),
+        (head.clone(), prop::option::of(0_u8..16), any::<u64>()).prop_map(
+            |((xid, status), failed, wait_ns)| {
+                ExtendedResponse::AcquireAll { xid, status, failed, wait_ns }
+            }
+        ),
+        (head.clone(), any::<(i64, u32, u32)>()).prop_map(
+            |((xid, status), (lease_id, granted, ttl_ms))| {
+                ExtendedResponse::Lease { xid, status, lease_id, granted, ttl_ms }
+            }
+        ),
+        (head, any::<i8>()).prop_map(|((xid, status), kind)| ExtendedResponse::Head {
+            xid,
+            kind,
+            status
+        }),
     ]
 }
 
@@ -117,6 +179,68 @@ proptest! {
     }
 
     #[test]
+    fn questions_and_corrections_are_read_as_they_were_written(
+        ids in any::<(i32, u32, bool, bool)>(),
+        op in adjustment(),
+        what in what(),
+    ) {
+        let (xid, number, priority, peek) = ids;
+        let mut values = BytesMut::new();
+        let written = written(&what, &mut values);
+        for request in [
+            Request::Ask { xid, priority, peek, max_wait_ms: number, what: written },
+            Request::Adjust { xid, op, age_ms: number, what: written },
+        ] {
+            let mut out = BytesMut::new();
+            request.encode(&mut out).unwrap();
+            let read = Request::decode(body(Deframer::requests(), &out)).unwrap();
+            prop_assert_eq!(&read, &request);
+            let (Request::Ask { what: read, .. } | Request::Adjust { what: read, .. }) = read else {
+                panic!("{read:?}")
+            };
+            let values: Vec<_> = read.params.iter().flat_map(Params::iter).collect();
+            prop_assert_eq!(format!("{values:?}"), format!("{:?}", what.2));
+        }
+    }
+
+    #[test]
+    fn several_checks_are_read_as_they_were_written(
+        xid in any::<i32>(),
+        asked in prop::collection::vec((any::<bool>(), what()), 1..=16),
+    ) {
+        let mut buffers = vec![BytesMut::new(); asked.len()];
+        let asked = asked.iter().zip(&mut buffers);
+        let checks: Vec<_> = asked
+            .map(|((priority, what), buf)| Check { priority: *priority, what: written(what, buf) })
+            .collect();
+        let (mut all, mut out) = (BytesMut::new(), BytesMut::new());
+        let written = Checks::write(&checks, &mut all)
+            .and_then(|checks| Request::AcquireAll { xid, checks }.encode(&mut out));
+        match written {
+            Err(error) => {
+                let EncodeError::TooLong { len } = error else { panic!("{error}") };
+                prop_assert!(len > MAX_BODY_LEN && out.is_empty());
+            }
+            Ok(()) => {
+                let read = Request::decode(body(Deframer::requests(), &out));
+                let Ok(Request::AcquireAll { xid: id, checks: read }) = read else {
+                    panic!("{read:?}")
+                };
+                prop_assert_eq!((id, read.len()), (xid, checks.len()));
+                prop_assert_eq!(read.iter().collect::<Vec<_>>(), checks);
+            }
+        }
+    }
+
+    #[test]
+    fn an_extended_response_is_read_as_it_was_written(response in extended_response()) {
+        let mut out = BytesMut::new();
+        response.encode(&mut out);
+        let read = ExtendedResponse::decode(body(Deframer::responses(), &out));
+        prop_assert_eq!(read, Ok(response));
+    }
+
+    #[test]
     fn a_response_is_read_as_it_was_written(response in response()) {
         let mut out = BytesMut::new();
         response.encode(&mut out);
@@ -127,13 +251,17 @@ proptest! {
     fn a_buffer_with_room_is_written_without_allocating(
         requests in prop::collection::vec(request(), 1..20),
         responses in prop::collection::vec(response(), 1..20),
+        extended in prop::collection::vec(extended_response(), 1..20),
     ) {
-        let mut out = BytesMut::with_capacity(20 * 2 * (PREFIX_LEN + MAX_BODY_LEN));
+        let mut out = BytesMut::with_capacity(20 * 3 * (PREFIX_LEN + MAX_BODY_LEN));
         let before = (out.as_ptr(), out.capacity());
         for request in &requests {
             request.encode(&mut out).unwrap();
         }
         for response in &responses {
+            response.encode(&mut out);
+        }
+        for response in &extended {
             response.encode(&mut out);
         }
         prop_assert_eq!((out.as_ptr(), out.capacity()), before);

@@ -2,9 +2,13 @@
 
 use bytes::{BufMut, BytesMut};
 
-use super::{FLOW_FIELDS_LEN, PARAM_FIELDS_LEN, Request, is_blank};
+use super::{
+    FLOW_FIELDS_LEN, PARAM_FIELDS_LEN, Request,
+    extension::{ADJUST_FIELDS_LEN, ASK_FIELDS_LEN, LEASE_FIELDS_LEN, PEEK},
+    is_blank,
+};
 use crate::frame::{MAX_BODY_LEN, PREFIX_LEN, REQUEST_HEAD_LEN};
-use crate::{Param, kind};
+use crate::{Param, kind, what::PRIORITY};
 
 /// Why a request cannot be written. Nothing has been.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +23,12 @@ pub enum EncodeError {
     /// A parameter request without parameters, which Sentinel's server never answers.
     #[error("no parameters")]
     NoParams,
+    /// No rule is asked, or more than may be at once.
+    #[error("{amount} rules, from 1 to {max} may be asked at once", max = crate::CHECKS_MAX)]
+    CheckAmount {
+        /// How many.
+        amount: usize,
+    },
 }
 
 impl Request<'_> {
@@ -29,26 +39,19 @@ impl Request<'_> {
     ///
     /// # Errors
     ///
-    /// [`EncodeError::TooLong`] when no peer would read the frame, and then nothing is written.
-    /// Only pings can be too long: parameters that were decoded fit.
+    /// [`EncodeError::TooLong`] when no peer would read the frame, and then nothing is written. A
+    /// request that was decoded fits, except for a ping whose name was not UTF-8.
     #[inline]
     pub fn encode(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
         match *self {
             Self::Ping { xid, ref namespace } => encode_ping(xid, namespace, out)?,
             Self::Flow { xid, flow_id, count, priority } => {
-                // What a client sends all day is put together on the stack and copied once.
-                let mut frame = [0; 20];
-                let mut rest = &mut frame[..];
-                rest.put_u16(18);
-                rest.put_i32(xid);
-                rest.put_i8(kind::FLOW);
-                rest.put_i64(flow_id);
-                rest.put_i32(count);
-                rest.put_u8(u8::from(priority));
-                out.put_slice(&frame);
+                out.put_slice(&flow_frame(xid, flow_id, count, priority));
             }
             Self::Param { xid, flow_id, count, params } => {
-                put_param_fields(out, xid, flow_id, count, params.len(), params.as_bytes().len())?;
+                put_head(out, xid, kind::PARAM, FLOW_FIELDS_LEN + params.as_bytes().len())?;
+                out.put_i64(flow_id);
+                out.put_i32(count);
                 out.put_slice(params.as_bytes());
             }
             Self::ConcurrentAcquire { xid, flow_id, count } => {
@@ -61,9 +64,50 @@ impl Request<'_> {
                 out.put_i64(token_id);
             }
             Self::Hello { xid } => put_head(out, xid, kind::HELLO, 0)?,
+            Self::Renew { xid, token_id } => {
+                put_head(out, xid, kind::RENEW, 8)?;
+                out.put_i64(token_id);
+            }
+            Self::Ask { xid, priority, peek, max_wait_ms, what } => {
+                put_head(out, xid, kind::ASK, ASK_FIELDS_LEN + what.wire_len())?;
+                out.put_u8((u8::from(priority) * PRIORITY) | (u8::from(peek) * PEEK));
+                out.put_u32(max_wait_ms);
+                what.put(out);
+            }
+            Self::Adjust { xid, op, age_ms, what } => {
+                put_head(out, xid, kind::ADJUST, ADJUST_FIELDS_LEN + what.wire_len())?;
+                out.put_u8(op as u8);
+                out.put_u32(age_ms);
+                what.put(out);
+            }
+            Self::AcquireAll { xid, checks } => {
+                put_head(out, xid, kind::ACQUIRE_ALL, checks.as_bytes().len())?;
+                out.put_slice(checks.as_bytes());
+            }
+            Self::Lease { xid, flow_id, want, returned, used } => {
+                put_head(out, xid, kind::LEASE, LEASE_FIELDS_LEN)?;
+                out.put_i64(flow_id);
+                out.put_u32(want);
+                out.put_i64(returned);
+                out.put_u32(used);
+            }
         }
         Ok(())
     }
+}
+
+/// What a client sends all day: put together on the stack, to be copied once.
+#[inline]
+fn flow_frame(xid: i32, flow_id: i64, count: i32, priority: bool) -> [u8; 20] {
+    let mut frame = [0; 20];
+    let mut rest = &mut frame[..];
+    rest.put_u16(18);
+    rest.put_i32(xid);
+    rest.put_i8(kind::FLOW);
+    rest.put_i64(flow_id);
+    rest.put_i32(count);
+    rest.put_u8(u8::from(priority));
+    frame
 }
 
 /// Appends the whole frame of a [`Request::Param`], prefix included, from values.
@@ -82,29 +126,17 @@ pub fn encode_param_request(
     params: &[Param<'_>],
     out: &mut BytesMut,
 ) -> Result<(), EncodeError> {
-    let len = params.iter().map(Param::wire_len).fold(0, usize::saturating_add);
-    put_param_fields(out, xid, flow_id, count, params.len(), len)?;
+    if params.is_empty() {
+        return Err(EncodeError::NoParams);
+    }
+    let len = params.iter().map(Param::wire_len).fold(PARAM_FIELDS_LEN, usize::saturating_add);
+    put_head(out, xid, kind::PARAM, len)?;
+    out.put_i64(flow_id);
+    out.put_i32(count);
+    out.put_uint(params.len() as u64, 4);
     for param in params {
         param.put(out);
     }
-    Ok(())
-}
-
-fn put_param_fields(
-    out: &mut BytesMut,
-    xid: i32,
-    flow_id: i64,
-    count: i32,
-    amount: usize,
-    params_len: usize,
-) -> Result<(), EncodeError> {
-    if amount == 0 {
-        return Err(EncodeError::NoParams);
-    }
-    put_head(out, xid, kind::PARAM, PARAM_FIELDS_LEN.saturating_add(params_len))?;
-    out.put_i64(flow_id);
-    out.put_i32(count);
-    out.put_uint(amount as u64, 4);
     Ok(())
 }
 
@@ -134,6 +166,7 @@ fn put_head(out: &mut BytesMut, xid: i32, kind: i8, data_len: usize) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ANY_WAIT, Adjustment, Check, Checks, Params, What};
 
     fn frame(request: &Request<'_>) -> Vec<u8> {
         let mut out = BytesMut::new();
@@ -152,6 +185,73 @@ mod tests {
             [0, 13, 0, 0, 0, 1, 4, 255, 255, 255, 255, 255, 255, 255, 254]
         );
         assert_eq!(frame(&Request::Hello { xid: 1 }), [0, 5, 0, 0, 0, 1, 16]);
+    }
+
+    #[test]
+    fn extension_requests_have_this_layout() {
+        let flow = What { flow_id: 2, count: 3, params: None };
+        let flow_bytes = [0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3];
+        let mut values = BytesMut::new();
+        let params = Params::write(&[Param::Bool(true), Param::Byte(-1)], &mut values).unwrap();
+        let param = What { flow_id: 4, count: 5, params: Some(params) };
+        let values_bytes = [0, 0, 0, 2, 6, 1, 2, 255];
+        let param_bytes = [&[1, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 5][..], &values_bytes].concat();
+        let xid = 1;
+
+        assert_eq!(
+            frame(&Request::Renew { xid, token_id: 258 }),
+            [0, 13, 0, 0, 0, 1, 17, 0, 0, 0, 0, 0, 0, 1, 2]
+        );
+        let ask = |priority, peek, max_wait_ms, what| {
+            frame(&Request::Ask { xid, priority, peek, max_wait_ms, what })
+        };
+        assert_eq!(
+            ask(true, false, ANY_WAIT, flow),
+            [&[0, 23, 0, 0, 0, 1, 18, 1, 255, 255, 255, 255][..], &flow_bytes].concat()
+        );
+        assert_eq!(
+            ask(true, true, 258, param),
+            [&[0, 31, 0, 0, 0, 1, 18, 3, 0, 0, 1, 2][..], &param_bytes].concat()
+        );
+        assert_eq!(ask(false, true, 0, flow)[7..12], [2, 0, 0, 0, 0]);
+        for (op, byte) in
+            [(Adjustment::GiveBack, 0), (Adjustment::Charge, 1), (Adjustment::Reset, 2)]
+        {
+            assert_eq!(
+                frame(&Request::Adjust { xid, op, age_ms: 259, what: flow }),
+                [&[0, 23, 0, 0, 0, 1, 19, byte, 0, 0, 1, 3][..], &flow_bytes].concat()
+            );
+        }
+        let mut checks = BytesMut::new();
+        let both = [Check { priority: true, what: param }, Check { priority: false, what: flow }];
+        let checks = Checks::write(&both, &mut checks).unwrap();
+        assert_eq!(
+            frame(&Request::AcquireAll { xid, checks }),
+            [&[0, 42, 0, 0, 0, 1, 20, 2, 1][..], &param_bytes, &[0], &flow_bytes].concat()
+        );
+        let lease = Request::Lease { xid, flow_id: 2, want: 3, returned: -2, used: 4 };
+        assert_eq!(
+            frame(&lease),
+            [
+                &[0, 29, 0, 0, 0, 1, 21, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3][..],
+                &[255, 255, 255, 255, 255, 255, 255, 254, 0, 0, 0, 4],
+            ]
+            .concat()
+        );
+    }
+
+    #[test]
+    fn a_question_that_no_frame_holds_is_not_written() {
+        let (mut values, mut out) = (BytesMut::new(), BytesMut::from(&b"before"[..]));
+        for (len, fits) in [(990, true), (991, false)] {
+            let text = [Param::Str("s".repeat(len).into())];
+            let params = Some(Params::write(&text, &mut values).unwrap());
+            let what = What { flow_id: 1, count: 1, params };
+            out.truncate(6);
+            let ask = Request::Ask { xid: 1, priority: false, peek: false, max_wait_ms: 0, what };
+            assert_eq!(ask.encode(&mut out).is_ok(), fits);
+            assert_eq!(out.len(), if fits { 6 + 1024 } else { 6 });
+        }
     }
 
     #[test]

@@ -41,8 +41,15 @@ pub(crate) fn request(decoded: Result<Request<'_>, BadRequest>) -> Value {
         Request::ConcurrentAcquire { flow_id, count, .. } => {
             json!({ "flow_id": flow_id.to_string(), "count": count })
         }
-        Request::ConcurrentRelease { token_id, .. } => json!({ "token_id": token_id.to_string() }),
+        Request::ConcurrentRelease { token_id, .. } | Request::Renew { token_id, .. } => {
+            json!({ "token_id": token_id.to_string() })
+        }
         Request::Hello { .. } => json!({}),
+        // No vector of Java's has such a type.
+        Request::Ask { .. }
+        | Request::Adjust { .. }
+        | Request::AcquireAll { .. }
+        | Request::Lease { .. } => json!({ "ours": format!("{request:?}") }),
     };
     extend(&mut event, fields);
     event
