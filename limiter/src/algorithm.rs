@@ -21,19 +21,20 @@
 //! |---|---|---|---|
 //! | [`FixedWindow`] | 2 × count, around a border | 16 bytes | the next border |
 //! | [`CalendarWindow`] | 2 × count, around a border | 16 bytes | the next period |
+//! | [`SlidingWindow`] | count, in whole buckets | 128 bytes + 8 a bucket over ten | less than one window |
 //! | [`SlidingCounter`] | just under 2 × count, see there | 24 bytes | one to two windows |
-//! | [`SlidingLog`] | count | 40 bytes + 8 a token | one window |
+//! | [`SlidingLog`] | count | 48 bytes + 8 a token | one window |
 //! | [`TokenBucket`], [`LeakyMeter`], [`Gcra`] | burst + count | 24 bytes | burst / rate |
 //! | [`LeakyQueue`] | count + the first call | 24 bytes | no burst: calls wait |
-//! | [`WarmUp`] | 2 × the threshold in force | 32 bytes | the next second |
+//! | [`WarmUp`] | 2 × the threshold in force | 40 bytes | the next second |
+//! | [`SlidingWarmUp`] | the threshold in force, in whole buckets | 168 bytes + 8 a bucket over ten | less than one window |
 //! | [`WarmUpPacing`] | count + the first call | 56 bytes | no burst: calls wait |
 //! | [`SmoothBursty`] | burst + count + the last call | 24 bytes | burst / rate |
 //! | [`SmoothWarmingUp`] | count + the last call | 40 bytes | no burst: the next call waits |
 //!
-//! The sliding window that rules use by default is not here: it is Sentinel's ring of buckets,
-//! `window::Ring`, which counts every token exactly but forgets a whole bucket at a time.
-//! [`SlidingLog`] forgets each token by itself, [`SlidingCounter`] guesses where in the previous
-//! window the tokens were.
+//! [`SlidingWindow`] is what rules use by default, Sentinel's ring of buckets: it counts every token
+//! exactly but forgets a whole bucket at a time. [`SlidingLog`] forgets each token by itself,
+//! [`SlidingCounter`] guesses where in the previous window the tokens were.
 
 mod calendar;
 mod calendar_window;
@@ -45,9 +46,14 @@ mod leaky_meter;
 mod leaky_queue;
 mod level;
 mod line;
+#[cfg(test)]
+mod promises;
 mod rate;
+mod saved;
 mod sliding_counter;
 mod sliding_log;
+mod sliding_warm_up;
+mod sliding_window;
 mod smooth_bursty;
 mod smooth_warming_up;
 #[cfg(test)]
@@ -68,8 +74,11 @@ pub use leaky_queue::LeakyQueue;
 pub use level::Level;
 pub use line::Line;
 pub use rate::Rate;
+pub use saved::{Saved, SavedLine, SavedReserve};
 pub use sliding_counter::{SlidingCounter, SlidingCounterState};
 pub use sliding_log::{SlidingLog, SlidingLogState};
+pub use sliding_warm_up::{SlidingWarmUp, SlidingWarmUpState};
+pub use sliding_window::{Per, SlidingWindow, SlidingWindowState};
 pub use smooth_bursty::SmoothBursty;
 pub use smooth_warming_up::{SmoothWarmingUp, SmoothWarmingUpState};
 pub use token_bucket::TokenBucket;
@@ -77,6 +86,10 @@ pub use verdict::Verdict;
 pub use warm_up::{WarmUp, WarmUpState};
 pub use warm_up_curve::{Reserve, WarmUpCurve};
 pub use warm_up_pacing::{WarmUpPacing, WarmUpPacingState};
+
+pub use crate::window::SavedRing;
+
+use std::time::Duration;
 
 use crate::Tick;
 
@@ -103,6 +116,23 @@ pub trait Algorithm {
     /// them twice.
     fn give_back(&self, state: &mut Self::State, now: Tick, n: u64);
 
+    /// Gives back `n` tokens that were taken at `since` or later, so that never more passes than
+    /// if they had not been taken. What a window may have forgotten since then, or a bucket
+    /// refilled, stays used; and a service stays as warm as they made it.
+    fn give_back_since(&self, state: &mut Self::State, now: Tick, since: Tick, n: u64);
+
+    /// Takes `n` tokens whatever the limit, for a cost that is known only afterwards. Later takes
+    /// are refused, or wait, until so much is free again; a queue moves back as if `n` calls for
+    /// one token each had joined it.
+    ///
+    /// Any number is fine. A debt that would take a quarter of a million years to pay is cut to
+    /// that, and a bucket or queue that lets nothing through has none.
+    fn charge(&self, state: &mut Self::State, now: Tick, n: u64);
+
+    /// Tokens that count at `now`: those in the window; of a bucket what is missing from full, of
+    /// a queue those whose turn is ahead, both rounded up.
+    fn used(&self, state: &Self::State, now: Tick) -> u64;
+
     /// Whether the state may be forgotten: at `now` and later it decides as a fresh one would.
     fn is_idle(&self, state: &Self::State, now: Tick) -> bool;
 
@@ -112,98 +142,17 @@ pub trait Algorithm {
     fn adopt(&self, state: &mut Self::State, old: &Self, now: Tick) {
         let _ = (state, old, now);
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
+    /// The state at `now` as plain data, from which [`Self::restore`] makes one that decides as
+    /// this one does at every later tick.
+    fn save(&self, state: &Self::State, now: Tick) -> Saved;
 
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const YEAR: Duration = Duration::from_secs(366 * 24 * 3_600);
-
-    /// Any calls at any ticks: nothing overflows, a peek agrees, and parameters can be changed.
-    fn survives<A: Algorithm>(calls: &[(u64, u64, u8)], one: &A, other: &A) {
-        let mut state = A::State::default();
-        for (now, n, what) in calls {
-            let (now, n) = (Tick(*now), *n);
-            match what % 8 {
-                0 => one.give_back(&mut state, now, n),
-                1 => {
-                    other.adopt(&mut state, one, now);
-                    other.take(&mut state, now, n);
-                    one.adopt(&mut state, other, now);
-                }
-                _ => {
-                    one.is_idle(&state, now);
-                    let peek = one.peek(&state, now, n);
-                    assert_eq!(one.take(&mut state, now, n), peek);
-                }
-            }
-        }
-    }
-
-    fn calls() -> impl Strategy<Value = Vec<(u64, u64, u8)>> {
-        let number =
-            || prop_oneof![any::<u64>(), 0_u64..4, u64::MAX - 3..=u64::MAX, 0_u64..1 << 53];
-        prop::collection::vec((number(), number(), any::<u8>()), 1..40)
-    }
-
-    fn counts() -> impl Strategy<Value = f64> {
-        let edges = vec![0.0, 0.2, 1.0, 2.5, 1e-9, 1e6 + 0.1, 9_007_199_254_740_992.0];
-        prop_oneof![prop::sample::select(edges), 0.0..100.0]
-    }
-
-    proptest! {
-        #[test]
-        fn no_call_overflows_a_bucket(
-            calls in calls(),
-            counts in (counts(), counts()),
-            bursts in (0_u64..100, any::<u64>()),
-            window in prop::sample::select(vec![Duration::from_millis(1), YEAR]),
-        ) {
-            // What is refused as too slow is as fast as may be.
-            let rate = |count| Rate::new(count, window).or_else(|_| Rate::new(1.0, window));
-            let (one, other) = (rate(counts.0).unwrap(), rate(counts.1).unwrap());
-            let bucket = |rate, burst| TokenBucket::new(rate, burst).or_else(|_| TokenBucket::new(rate, 1));
-            survives(&calls, &bucket(one, bursts.0).unwrap(), &bucket(other, bursts.1).unwrap());
-            let queue = |rate, places| LeakyQueue::with_places(rate, places).or_else(|_| LeakyQueue::with_places(rate, 1));
-            survives(&calls, &queue(one, bursts.1).unwrap(), &LeakyQueue::new(other, Duration::MAX));
-            survives(&calls, &SmoothBursty::new(one, YEAR), &SmoothBursty::new(other, Duration::MAX));
-            let slow = SmoothWarmingUp::new(one, YEAR, 100).unwrap();
-            survives(&calls, &slow, &SmoothWarmingUp::new(other, Duration::from_millis(1), 2).unwrap());
-        }
-
-        #[test]
-        fn no_call_overflows_a_window(
-            calls in calls(),
-            counts in (counts(), counts()),
-            window in prop::sample::select(vec![Duration::from_millis(1), YEAR]),
-        ) {
-            let fixed = |count| FixedWindow::new(count, window).unwrap();
-            survives(&calls, &fixed(counts.0), &fixed(counts.1));
-            let sliding = |count| SlidingCounter::new(count, window).unwrap();
-            survives(&calls, &sliding(counts.0), &sliding(counts.1));
-            let log = |count: f64| SlidingLog::new(count.min(10_000.0), window).unwrap();
-            survives(&calls, &log(counts.0), &log(counts.1));
-            let calendar = Calendar::new(Unit::Month, "America/New_York").unwrap();
-            let month = |count| CalendarWindow::new(count, calendar.clone()).unwrap();
-            survives(&calls, &month(counts.0), &month(counts.1));
-        }
-
-        #[test]
-        fn no_call_overflows_a_warm_up(
-            calls in calls(),
-            counts in (counts(), counts()),
-            period in prop::sample::select(vec![Duration::from_millis(1), Duration::from_secs(1)]),
-            longest in prop::sample::select(vec![Duration::ZERO, YEAR, Duration::MAX]),
-        ) {
-            let warm_up = |count, cold| WarmUp::new(count, period, cold).unwrap();
-            survives(&calls, &warm_up(counts.0, 100), &warm_up(counts.1, 2));
-            let pacing = |count, cold| WarmUpPacing::new(count, period, cold, longest).unwrap();
-            survives(&calls, &pacing(counts.0, 100), &pacing(counts.1, 2));
-        }
-    }
+    /// A state from what was saved, perhaps under other numbers, to which it is brought as by
+    /// [`Self::adopt`]. `None` if it was saved by an algorithm of another kind or with another
+    /// window, where used tokens mean something else; start with a fresh state then.
+    ///
+    /// The clock may be `behind` the one it was saved by: every time in it moves back by so much,
+    /// borders of windows by whole windows, rounded down, so that nothing is forgotten early.
+    /// Numbers that no state can hold are cut to ones that it can.
+    fn restore(&self, saved: &Saved, behind: Duration) -> Option<Self::State>;
 }

@@ -16,6 +16,9 @@
 //! | a whole number that its type cannot     | wrapped (`1e10`), or the   | the set is refused    |
 //! | hold                                    | set is refused             |                       |
 //! | a count above 2^53                      | read                       | the set is refused    |
+//! | a cluster rule's warm-up of more than   | read                       | the set is refused    |
+//! | 2^53 tokens or 366 days, or pacing with |                            |                       |
+//! | 250 000 years between two tokens        |                            |                       |
 //! | `sampleCount` above 1 000               | read                       | the set is refused    |
 //! | a list or an object in place of text    | its JSON is the text       | the set is refused    |
 //! | text that is no Unicode (`\ud800`)      | read                       | the set is refused    |
@@ -31,8 +34,31 @@
 //!
 //! What is read and then means nothing (an unknown field, a field that stands twice, one that
 //! cluster rules do not use) is a warning.
+//!
+//! Our own fields stand in `clusterConfig`, all of them optional. Names are compared without case;
+//! numbers are whole but for `localCount`.
+//!
+//! | field | values (default) | refused |
+//! |---|---|---|
+//! | `thresholdUnit` | `sentinel` `window` (`sentinel`) | `window` with a `controlBehavior` that warms up (1, 3), but for a window of one second |
+//! | `algorithm` | `slidingWindow` `fixedWindow` `slidingLog` `tokenBucket` `leakyBucket` `gcra` (`slidingWindow`) | all but the first with grade 0, or with a `controlBehavior` that paces or warms up (1, 2, 3); a `slidingLog` of more than 10 000 tokens a window |
+//! | `burst` | 0 ..= 2^53 ([`Burst::COUNT`]) | without `tokenBucket`, `leakyBucket` or `gcra` |
+//! | `calendar` | `minute` `hour` `day` `month` (none) | beside `thresholdUnit: sentinel`, an `algorithm` but `fixedWindow`, grade 0, `controlBehavior` 1, 2, 3 |
+//! | `timeZone` | an IANA name (`UTC`) | without `calendar` |
+//! | `localCount` | 0 ..= 2^53 (the count) | |
+//! | `fallbackPolicy` | `local` `share` `pass` `block` (from `fallbackToLocalWhenFail`) | |
+//! | `overloadPolicy` | `reject` `share` `local` (`local`) | |
+//! | `mode` | `enforce` `shadow` `pass` `block` (`enforce`) | |
+//! | `coldFactor` | 2 ..= 100 (3) | |
+//! | `lease` | `{"maxTokens": 1 ..= 1000000, "ttlMs": 1 ..= 60000}` (none) | in a hot-parameter rule, with grade 0, `controlBehavior` 1, 2, 3, an `algorithm` but `slidingWindow`, `calendar` |
+//!
+//! What an algorithm cannot count is refused, too: of a fixed window more than 2^53 tokens, a token
+//! or a full bucket that takes 250 000 years to come. A hot-parameter rule paces with
+//! `controlBehavior` 2; 1 and 3 are 0, as in Sentinel, with a warning.
 
+mod algorithm;
 mod check;
+mod cluster;
 mod fields;
 mod finding;
 mod flow;
@@ -45,6 +71,10 @@ mod report;
 mod syntax;
 mod value;
 
+pub use algorithm::{Algorithm, Burst};
+pub use cluster::{
+    ClusterConfig, FallbackPolicy, Lease, Mode, OverloadPolicy, Scope, ThresholdUnit,
+};
 pub use finding::{Finding, RuleErrors};
 pub use flow::{ControlBehavior, FlowRule, Grade, Strategy};
 pub use item::{ItemValue, ParamItem};
@@ -52,8 +82,6 @@ pub use json::{Contents, Parsed, parse};
 pub(crate) use merge::duplicate_ids;
 pub use merge::merge;
 pub use param::ParamRule;
-
-use crate::WindowShape;
 
 /// Largest threshold: counts stay exact in `f64` up to here, which is 2^53.
 const COUNT_MAX: f64 = 9_007_199_254_740_992.0;
@@ -68,75 +96,4 @@ pub struct NamespaceRules {
     pub flow: Vec<FlowRule>,
     /// Hot-parameter rules.
     pub param: Vec<ParamRule>,
-}
-
-/// What makes a rule a cluster rule: Sentinel's `clusterConfig` and our fields in it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ClusterConfig {
-    /// The id that requests name; positive, unique among the flow rules (or the parameter rules)
-    /// of all namespaces.
-    pub flow_id: i64,
-    /// What `count` is counted for.
-    pub scope: Scope,
-    /// The sliding window.
-    pub window: WindowShape,
-    /// What `count` means for a window that is not one second.
-    pub unit: ThresholdUnit,
-    /// Threshold of a client's local fallback, per second; `None`: the rule's own count.
-    pub local_count: Option<f64>,
-    /// What a client does when no decision comes.
-    pub fallback: FallbackPolicy,
-    /// What a client does when the server answers TOO_MANY_REQUEST.
-    pub overload: OverloadPolicy,
-    /// How long a concurrency token lives unless it is renewed, in milliseconds. Not used by QPS
-    /// rules.
-    pub resource_timeout_ms: u32,
-    /// How long a concurrency token outlives its connection at most, in milliseconds.
-    pub client_offline_ms: u32,
-}
-
-/// `thresholdType`: whose use the count limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// 1: all clients together.
-    Global,
-    /// 0, and every unknown value as in Sentinel: the count times the connected clients of the
-    /// namespace; with nobody connected, nothing passes.
-    PerClient,
-}
-
-/// `thresholdUnit`: what the count is per.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum ThresholdUnit {
-    /// Per second, compared with the window's average as Sentinel computes it.
-    #[default]
-    Sentinel,
-    /// Per window, exactly.
-    Window,
-}
-
-/// `fallbackPolicy`: what a client does when no decision comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FallbackPolicy {
-    /// Checks the rule locally, against `localCount` or the rule's own count.
-    Local,
-    /// Checks locally against the global count divided by the last known number of clients.
-    Share,
-    /// Lets everything through.
-    Pass,
-    /// Refuses everything.
-    Block,
-}
-
-/// `overloadPolicy`: what a client does when the namespace guard refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum OverloadPolicy {
-    /// Refuses the call.
-    Reject,
-    /// As [`FallbackPolicy::Share`].
-    Share,
-    /// As [`FallbackPolicy::Local`], which is what Sentinel does; the rule's fallback policy
-    /// decides between a local check and passing.
-    #[default]
-    Local,
 }

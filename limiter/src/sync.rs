@@ -20,3 +20,47 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         Err(poisoned) => poisoned.into_inner(),
     }
 }
+
+/// A value that is made when it is first needed.
+#[cfg(not(loom))]
+#[derive(Debug, Default)]
+pub(crate) struct Lazy<T>(std::sync::OnceLock<T>);
+
+#[cfg(not(loom))]
+impl<T: Default> Lazy<T> {
+    /// A value that is there already.
+    pub(crate) fn of(value: T) -> Self {
+        Self(value.into())
+    }
+
+    /// The value, if it was needed before.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&T> {
+        self.0.get()
+    }
+
+    #[inline]
+    pub(crate) fn get_or_make(&self) -> &T {
+        self.0.get_or_init(T::default)
+    }
+}
+
+/// Loom knows no `OnceLock`: there the value is made at once.
+#[cfg(loom)]
+#[derive(Debug, Default)]
+pub(crate) struct Lazy<T>(T);
+
+#[cfg(loom)]
+impl<T> Lazy<T> {
+    pub(crate) fn of(value: T) -> Self {
+        Self(value)
+    }
+
+    pub(crate) fn get(&self) -> Option<&T> {
+        Some(&self.0)
+    }
+
+    pub(crate) fn get_or_make(&self) -> &T {
+        &self.0
+    }
+}

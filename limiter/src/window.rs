@@ -15,6 +15,7 @@ mod counts;
 mod ring;
 
 pub(crate) use ring::Ring;
+pub use ring::SavedRing;
 
 /// How a window is cut: its length and the number of buckets in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

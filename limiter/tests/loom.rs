@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use limiter::{
-    ClusterEngine, Decision, Param, Settings, Tick,
+    All, ClusterEngine, Decision, Param, Settings, Tick, What,
     rule::{Contents, NamespaceRules, merge, parse},
 };
 use loom::{sync::Arc, thread};
@@ -227,5 +227,43 @@ fn members_that_come_and_go_are_counted_exactly() {
         };
         race(&engine, come_and_go, come_and_go);
         assert_eq!(stays.namespace().connected(), 1);
+    });
+}
+
+#[test]
+fn two_threads_that_want_both_of_two_rules_in_opposite_orders_both_go_on_and_one_gets_them() {
+    fn both(engine: &ClusterEngine, flow_first: bool) -> Option<Decision> {
+        let values = [Param::Int(7)];
+        let flow = (What::Flow { id: 1, count: 1 }, false);
+        let value = (What::Param { id: 1, count: 1, values: &values }, false);
+        let requests = if flow_first { [flow, value] } else { [value, flow] };
+        let asked = engine.snapshot().acquire_all(Tick::from_ms(1_000), &requests).unwrap();
+        matches!(asked, All::Taken { .. }).then_some(Decision::Pass { remaining: 0 })
+    }
+    loom::model(|| {
+        let engine = engine(1, None);
+        let decisions = race(&engine, |e| both(e, true), |e| both(e, false));
+        assert_eq!(passes(&decisions), 1);
+    });
+}
+
+#[test]
+fn a_lease_and_a_plain_request_share_one_token() {
+    let text = r#"[{"resource":"f","count":1,"clusterMode":true,"clusterConfig":{"flowId":1,
+        "thresholdType":1,"sampleCount":2,"lease":{"maxTokens":1,"ttlMs":10}}}]"#;
+    loom::model(move || {
+        let engine = ClusterEngine::new(Settings { max_allowed_qps: None, ..Settings::default() });
+        let parsed = parse(text, "model", "ns", Contents::Mixed, true).unwrap();
+        engine.replace(merge(vec![parsed]).unwrap()).unwrap();
+        let engine = Arc::new(engine);
+        let decisions = race(
+            &engine,
+            |e| {
+                let leased = e.snapshot().lease(Tick::from_ms(1_000), 1, 1, None).unwrap().unwrap();
+                (leased.granted == 1).then_some(Decision::Pass { remaining: 0 })
+            },
+            |e| take(e, 1_000, false),
+        );
+        assert_eq!(passes(&decisions), 1);
     });
 }

@@ -179,7 +179,7 @@ proptest! {
                 prop_assert!(tokens <= allowed, "{} tokens of value {}", tokens, value);
             }
             if by % 7 == 0 {
-                engine.tidy(Tick::from_ms(now));
+                engine.tidy(Tick::from_ms(now), std::time::UNIX_EPOCH + std::time::Duration::from_millis(now));
             }
         }
     }
@@ -280,11 +280,13 @@ fn namespaces_are_bounded_for_peers_and_idle_ones_make_room() {
     assert_eq!(names(), ["b", "ns"]);
     // Rules are not bounded by what peers have named.
     let more = |name: &str| NamespaceRules { namespace: name.into(), ..NamespaceRules::default() };
+    let held = engine.rules();
     engine.replace(vec![more("x"), more("y")]).unwrap();
     assert_eq!(names(), ["b", "ns", "x", "y"]);
-    assert!(engine.join("z").is_err());
+    assert!(engine.join("z").is_err(), "a batch may still decide under the old rules");
+    drop(held);
     engine.replace(Vec::new()).unwrap();
-    engine.tidy(Tick::from_ms(1));
+    engine.tidy(Tick::from_ms(1), std::time::UNIX_EPOCH);
     engine.join("z").unwrap();
     assert_eq!(names(), ["b", "z"]);
 }
@@ -295,11 +297,11 @@ fn a_replaced_rule_set_is_freed_once_no_batch_looks_at_it() {
     engine.replace(rules(1.0, 1, "sentinel", (1_000, 10))).unwrap();
     let (old, kept) = (Arc::downgrade(&engine.rules()), engine.rules());
     engine.replace(Vec::new()).unwrap();
-    engine.tidy(Tick::from_ms(1));
+    engine.tidy(Tick::from_ms(1), std::time::UNIX_EPOCH);
     assert!(old.upgrade().is_some(), "somebody holds it");
     drop(kept);
     assert!(old.upgrade().is_some(), "freed by tidy, not by whoever held it last");
-    engine.tidy(Tick::from_ms(1));
+    engine.tidy(Tick::from_ms(1), std::time::UNIX_EPOCH);
     assert!(old.upgrade().is_none());
 }
 

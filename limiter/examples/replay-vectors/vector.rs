@@ -98,7 +98,8 @@ fn rule(fields: &Value, contents: Contents) -> Result<(NamespaceRules, Rule), St
         let shape = u32::try_from(buckets).ok().and_then(|b| WindowShape::new(interval_ms, b));
         config.window = shape.ok_or("the window has no whole buckets")?;
     }
-    let rule = Rule { is_flow: contents == Contents::Flow, count, config: *config, items, by_hand };
+    let rule =
+        Rule { is_flow: contents == Contents::Flow, count, config: config.clone(), items, by_hand };
     Ok((set, rule))
 }
 

@@ -1,8 +1,11 @@
 //! Calendar window: so many tokens a minute, hour, day or month of a time zone.
 
+use std::time::Duration;
+
 use super::{
-    Algorithm, Calendar, Invalid, Verdict,
+    Algorithm, Calendar, Invalid, Saved, Verdict,
     rate::{check_count, whole},
+    saved::back,
 };
 use crate::Tick;
 
@@ -40,7 +43,20 @@ impl CalendarWindow {
     }
 
     fn left(&self, state: &CalendarWindowState, wall: Tick) -> u64 {
-        if wall >= state.end { self.limit } else { self.limit.saturating_sub(state.used) }
+        self.limit.saturating_sub(self.used(state, wall))
+    }
+
+    /// Turns to the period of `wall`, if the one before is over.
+    #[inline]
+    fn advance(&self, state: &mut CalendarWindowState, wall: Tick) {
+        if wall >= state.end {
+            *state = CalendarWindowState { end: self.calendar.period(wall).end, used: 0 };
+        }
+    }
+
+    /// When the period of a state began.
+    fn start(&self, state: &CalendarWindowState) -> Tick {
+        self.calendar.period(Tick(state.end.0.saturating_sub(1))).start
     }
 }
 
@@ -51,9 +67,7 @@ impl Algorithm for CalendarWindow {
     fn take(&self, state: &mut CalendarWindowState, wall: Tick, n: u64) -> Verdict {
         let verdict = self.peek(state, wall, n);
         if verdict.is_admitted() {
-            if wall >= state.end {
-                *state = CalendarWindowState { end: self.calendar.period(wall).end, used: 0 };
-            }
+            self.advance(state, wall);
             state.used += n;
         }
         verdict
@@ -77,17 +91,47 @@ impl Algorithm for CalendarWindow {
         }
     }
 
+    fn give_back_since(&self, state: &mut CalendarWindowState, wall: Tick, since: Tick, n: u64) {
+        if since >= self.start(state) {
+            self.give_back(state, wall, n);
+        }
+    }
+
+    fn charge(&self, state: &mut CalendarWindowState, wall: Tick, n: u64) {
+        self.advance(state, wall);
+        state.used = state.used.saturating_add(n);
+    }
+
+    #[inline]
+    fn used(&self, state: &CalendarWindowState, wall: Tick) -> u64 {
+        if wall >= state.end { 0 } else { state.used }
+    }
+
     /// Not before the end of the period, used or not: forgetting it would let a clock that steps
     /// back open it again.
     fn is_idle(&self, state: &CalendarWindowState, wall: Tick) -> bool {
         wall >= state.end
     }
+
+    fn save(&self, state: &CalendarWindowState, _wall: Tick) -> Saved {
+        let CalendarWindowState { end, used } = *state;
+        Saved::CalendarWindow { start: self.start(state).0, end: end.0, used }
+    }
+
+    /// Of another calendar if it has no such period. On a wall clock that is `behind`, what was
+    /// used counts in the period that holds the last instant of the saved one on that clock.
+    fn restore(&self, saved: &Saved, behind: Duration) -> Option<CalendarWindowState> {
+        let Saved::CalendarWindow { start, end, used } = *saved else { return None };
+        let Some(last) = end.checked_sub(1) else { return Some(CalendarWindowState::default()) };
+        let period = self.calendar.period(Tick(last));
+        let is_same = (period.start, period.end) == (Tick(start), Tick(end));
+        let end = self.calendar.period(back(last, behind)).end;
+        is_same.then_some(CalendarWindowState { end, used })
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::algorithm::{
         Unit,
@@ -151,6 +195,42 @@ mod tests {
         five.give_back(&mut state, noon, 9);
         assert_eq!(five.peek(&state, noon, 5), pass(0));
         assert_eq!(five.peek(&state, noon, 6), Verdict::NEVER);
+    }
+
+    #[test]
+    fn a_cost_that_is_known_later_is_paid_until_the_period_ends() {
+        let (five, mut state) = (a_day(5.0, "Asia/Tokyo"), CalendarWindowState::default());
+        let noon = wall("2025-03-01T12:00:00Z");
+        five.charge(&mut state, noon, 731);
+        assert_eq!(five.used(&state, noon), 731);
+        assert_eq!(five.take(&mut state, noon, 1), retry(HOUR * 3));
+        five.give_back_since(&mut state, noon, wall("2025-02-28T14:59:59Z"), 731);
+        assert_eq!(five.used(&state, noon), 731, "of the day before");
+        five.give_back_since(&mut state, noon, wall("2025-02-28T15:00:00Z"), 727);
+        assert_eq!(five.take(&mut state, noon, 1), pass(0));
+        five.charge(&mut state, noon, u64::MAX);
+        assert_eq!(five.used(&state, noon), u64::MAX);
+        assert_eq!(five.used(&state, wall("2025-03-01T15:00:00Z")), 0);
+    }
+
+    #[test]
+    fn a_snapshot_keeps_the_period_and_no_other_calendar_takes_it() {
+        let (five, mut state) = (a_day(5.0, "Europe/Berlin"), CalendarWindowState::default());
+        let night = wall("2025-03-30T00:00:00Z");
+        assert_eq!(five.take(&mut state, night, 4), pass(1));
+        let saved = five.save(&state, night);
+        assert_eq!(five.restore(&saved, Duration::ZERO), Some(state));
+        assert_eq!(a_day(9.0, "Europe/Paris").restore(&saved, Duration::ZERO), Some(state));
+        assert_eq!(a_day(5.0, "UTC").restore(&saved, Duration::ZERO), None);
+        let minutes = Calendar::new(Unit::Minute, "Europe/Berlin").unwrap();
+        let minutes = CalendarWindow::new(5.0, minutes).unwrap();
+        assert_eq!(minutes.restore(&saved, Duration::ZERO), None, "though both end with it");
+        // The day has 23 hours, so an hour and two days earlier it is two days earlier.
+        let behind = five.restore(&saved, HOUR * 49).unwrap();
+        assert_eq!(behind.end, wall("2025-03-28T23:00:00Z"));
+        assert_eq!(five.restore(&saved, Duration::MAX).unwrap().end, wall("1970-01-01T23:00:00Z"));
+        let fresh = five.save(&Default::default(), night);
+        assert_eq!(five.restore(&fresh, Duration::ZERO), Some(CalendarWindowState::default()));
     }
 
     #[test]

@@ -41,11 +41,19 @@ pub(super) fn div_ceil(a: u128, b: u64) -> u128 {
     }
 }
 
+/// Tokens in `units`, rounded up.
+pub(super) fn tokens_in(units: u128, per_token: u128) -> u64 {
+    u64::try_from(units.div_ceil(per_token)).unwrap_or(u64::MAX)
+}
+
 /// ⌈a × b / c⌉ without overflow on the way; `u128::MAX` when the result does not fit. `c` is not
 /// zero and below 2^127.
 pub(super) fn mul_div_ceil(a: u128, b: u128, c: u128) -> u128 {
     if let Some(product) = a.checked_mul(b) {
-        return product.div_ceil(c);
+        return match u64::try_from(c) {
+            Ok(c) => div_ceil(product, c),
+            Err(_) => product.div_ceil(c),
+        };
     }
     let (mut rest, mut low) = mul_wide(a, b);
     if rest >= c {

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::{
-    Algorithm, Invalid, Verdict,
+    Algorithm, Invalid, Saved, Verdict,
     rate::{check_count, check_window, whole},
+    saved::back_by_windows,
 };
 use crate::Tick;
 
@@ -83,10 +84,41 @@ impl Algorithm for FixedWindow {
         state.used = state.used.saturating_sub(n);
     }
 
-    fn is_idle(&self, state: &FixedWindowState, now: Tick) -> bool {
+    fn give_back_since(&self, state: &mut FixedWindowState, now: Tick, since: Tick, n: u64) {
+        self.advance(state, now);
+        if since.0 >= state.start {
+            state.used = state.used.saturating_sub(n);
+        }
+    }
+
+    fn charge(&self, state: &mut FixedWindowState, now: Tick, n: u64) {
+        self.advance(state, now);
+        state.used = state.used.saturating_add(n);
+    }
+
+    fn used(&self, state: &FixedWindowState, now: Tick) -> u64 {
         let mut state = *state;
         self.advance(&mut state, now);
-        state.used == 0
+        state.used
+    }
+
+    fn is_idle(&self, state: &FixedWindowState, now: Tick) -> bool {
+        self.used(state, now) == 0
+    }
+
+    fn save(&self, state: &FixedWindowState, _now: Tick) -> Saved {
+        let FixedWindowState { start, used } = *state;
+        Saved::FixedWindow { window_ns: self.window_ns, start, used }
+    }
+
+    fn restore(&self, saved: &Saved, behind: Duration) -> Option<FixedWindowState> {
+        match *saved {
+            Saved::FixedWindow { window_ns, start, used } if window_ns == self.window_ns => {
+                let start = start - start % window_ns;
+                Some(FixedWindowState { start: back_by_windows(start, window_ns, behind).0, used })
+            }
+            _ => None,
+        }
     }
 }
 
@@ -196,6 +228,28 @@ mod tests {
         assert_eq!(window(3.0, minute).take(&mut state, at(30_000), 1), retry(SECOND * 30));
     }
 
+    #[test]
+    fn a_cost_that_is_known_later_is_paid_until_the_border() {
+        let (ten, mut state) = (window(10.0, SECOND), FixedWindowState::default());
+        assert_eq!(ten.take(&mut state, at(0), 1), pass(9));
+        ten.charge(&mut state, at(300), 731);
+        assert_eq!(ten.used(&state, at(999)), 732);
+        assert_eq!(ten.take(&mut state, at(300), 1), retry(ms(700)));
+        ten.give_back_since(&mut state, at(400), Tick(at(0).0 - 1), 732);
+        assert_eq!(ten.used(&state, at(400)), 732, "of the window before");
+        ten.give_back_since(&mut state, at(400), at(0), 725);
+        assert_eq!(ten.take(&mut state, at(400), 3), pass(0));
+        assert_eq!(ten.take(&mut state, at(1_000), 10), pass(0));
+    }
+
+    #[test]
+    fn a_window_between_two_borders_is_mended() {
+        let (window_ns, start) = (1_000_000_000, at(7).0);
+        let saved = Saved::FixedWindow { window_ns, start, used: 5 };
+        let mut state = window(5.0, SECOND).restore(&saved, Duration::ZERO).unwrap();
+        assert_eq!(window(5.0, SECOND).take(&mut state, at(400), 1), retry(ms(600)));
+    }
+
     #[derive(Default)]
     struct Counted {
         limit: u64,
@@ -204,7 +258,7 @@ mod tests {
     }
 
     impl Counted {
-        fn used(&self, now: u64) -> u64 {
+        fn count(&self, now: u64) -> u64 {
             let same = |then: u64| then / self.window == now / self.window;
             self.taken.iter().filter(|(then, _)| same(*then)).map(|(_, n)| n).sum()
         }
@@ -212,7 +266,7 @@ mod tests {
 
     impl Model for Counted {
         fn take(&mut self, now: u64, n: u64) -> Verdict {
-            match self.limit.checked_sub(self.used(now) + n) {
+            match self.limit.saturating_sub(self.count(now)).checked_sub(n) {
                 Some(remaining) if self.limit > 0 => {
                     self.taken.push((now, n));
                     pass(remaining)
@@ -222,8 +276,16 @@ mod tests {
         }
 
         fn give_back(&mut self, now: u64, n: u64) {
-            let left = self.used(now).saturating_sub(n);
+            let left = self.count(now).saturating_sub(n);
             self.taken = vec![(now, left)];
+        }
+
+        fn charge(&mut self, now: u64, n: u64) {
+            self.taken.push((now, n));
+        }
+
+        fn used(&mut self, now: u64) -> u64 {
+            self.count(now)
         }
     }
 

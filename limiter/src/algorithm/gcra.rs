@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Algorithm, Invalid, Level, Rate, Verdict, exact::div_ceil, level::Bucket, rate::UNITS_MAX,
+    Algorithm, Invalid, Level, Rate, Saved, Verdict, exact::div_ceil, level::Bucket,
+    rate::UNITS_MAX,
 };
 use crate::Tick;
 
@@ -69,7 +70,19 @@ impl Algorithm for Gcra {
     }
 
     fn give_back(&self, state: &mut Level, now: Tick, n: u64) {
-        self.0.give_back(state, now, n);
+        state.give_back(self.0.rate(), now, n);
+    }
+
+    fn give_back_since(&self, state: &mut Level, now: Tick, since: Tick, n: u64) {
+        state.give_back_since(self.0.rate(), now, since, n);
+    }
+
+    fn charge(&self, state: &mut Level, now: Tick, n: u64) {
+        self.0.charge(state, now, n);
+    }
+
+    fn used(&self, state: &Level, now: Tick) -> u64 {
+        state.tokens(self.0.rate(), now)
     }
 
     fn is_idle(&self, state: &Level, now: Tick) -> bool {
@@ -78,6 +91,14 @@ impl Algorithm for Gcra {
 
     fn adopt(&self, state: &mut Level, old: &Self, now: Tick) {
         self.0.adopt(state, &old.0, now);
+    }
+
+    fn save(&self, state: &Level, now: Tick) -> Saved {
+        self.0.save(*state, now)
+    }
+
+    fn restore(&self, saved: &Saved, behind: Duration) -> Option<Level> {
+        self.0.restore(saved, behind)
     }
 }
 
@@ -179,7 +200,7 @@ mod tests {
             let gcra = Gcra::with_tolerance(rate, ms(tolerance)).unwrap();
             let burst = suite::ratio(u128::from(tolerance) * 25 + 10_000, 10_000);
             let mut model = suite::Tokens::full(burst.clone(), suite::per_ns(2.5, SECOND));
-            let steps = suite::without_refunds(steps);
+            let steps = suite::takes_only(steps);
             let went = suite::walk(&gcra, &mut model, &steps, u64::MAX)?;
             suite::is_bounded(&went, &burst, &suite::per_ns(2.5, SECOND))?;
         }

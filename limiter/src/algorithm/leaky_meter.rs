@@ -1,7 +1,9 @@
 //! Leaky bucket as a meter: requests pour in, a hole lets them out at a rate, and what would
 //! overflow is refused.
 
-use super::{Algorithm, Invalid, Level, Rate, Verdict, level::Bucket};
+use std::time::Duration;
+
+use super::{Algorithm, Invalid, Level, Rate, Saved, Verdict, level::Bucket};
 use crate::Tick;
 
 /// A bucket with a hole that starts empty and refuses what does not fit. Nobody waits; for the
@@ -40,7 +42,19 @@ impl Algorithm for LeakyMeter {
     }
 
     fn give_back(&self, state: &mut Level, now: Tick, n: u64) {
-        self.0.give_back(state, now, n);
+        state.give_back(self.0.rate(), now, n);
+    }
+
+    fn give_back_since(&self, state: &mut Level, now: Tick, since: Tick, n: u64) {
+        state.give_back_since(self.0.rate(), now, since, n);
+    }
+
+    fn charge(&self, state: &mut Level, now: Tick, n: u64) {
+        self.0.charge(state, now, n);
+    }
+
+    fn used(&self, state: &Level, now: Tick) -> u64 {
+        state.tokens(self.0.rate(), now)
     }
 
     fn is_idle(&self, state: &Level, now: Tick) -> bool {
@@ -50,12 +64,18 @@ impl Algorithm for LeakyMeter {
     fn adopt(&self, state: &mut Level, old: &Self, now: Tick) {
         self.0.adopt(state, &old.0, now);
     }
+
+    fn save(&self, state: &Level, now: Tick) -> Saved {
+        self.0.save(*state, now)
+    }
+
+    fn restore(&self, saved: &Saved, behind: Duration) -> Option<Level> {
+        self.0.restore(saved, behind)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use proptest::prelude::*;
 
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Invalid, Line, Rate, Verdict};
+use super::{Algorithm, Invalid, Line, Rate, Saved, Verdict, rate::UNITS_MAX};
 use crate::Tick;
 
 /// Lets tokens go one interval apart; a caller is told how long to wait, and one that would wait
@@ -28,6 +28,13 @@ impl LeakyQueue {
     #[must_use]
     pub fn new(rate: Rate, longest: Duration) -> Self {
         Self { rate, longest: rate.units_in(longest) }
+    }
+
+    /// The same queue for somebody who waits no longer than `max`.
+    #[must_use]
+    pub fn within(mut self, max: Duration) -> Self {
+        self.longest = self.longest.min(self.rate.units_in(max));
+        self
     }
 
     /// A queue of `places` single tokens, of which the first goes at once and the last waits
@@ -78,14 +85,41 @@ impl Algorithm for LeakyQueue {
         state.see(now);
     }
 
+    /// Gives back nothing, as [`Self::give_back`].
+    fn give_back_since(&self, state: &mut Line, now: Tick, _since: Tick, _n: u64) {
+        state.see(now);
+    }
+
+    fn charge(&self, state: &mut Line, now: Tick, n: u64) {
+        state.see(now);
+        if self.rate.per_ns() > 0 {
+            let all = self.rate.units(n).unwrap_or(UNITS_MAX);
+            state.charge(self.rate.per_ns(), self.rate.per_token(), all);
+        }
+    }
+
+    fn used(&self, state: &Line, now: Tick) -> u64 {
+        state.tokens(self.rate.per_ns(), now, self.rate.per_token())
+    }
+
     /// Idle once a call as large as the whole queue would go at once.
     fn is_idle(&self, state: &Line, now: Tick) -> bool {
-        state.is_clear(self.rate.per_ns(), now, self.longest + self.rate.per_token())
+        let whole = self.longest + self.rate.per_token();
+        self.rate.per_ns() == 0 || state.is_clear(self.rate.per_ns(), now, whole)
     }
 
     /// The turns that were promised stay as they are.
     fn adopt(&self, state: &mut Line, old: &Self, _now: Tick) {
         state.convert(old.rate.per_ns(), self.rate.per_ns());
+    }
+
+    fn save(&self, state: &Line, _now: Tick) -> Saved {
+        Saved::LeakyQueue(state.save(self.rate.per_ns()))
+    }
+
+    fn restore(&self, saved: &Saved, behind: Duration) -> Option<Line> {
+        let Saved::LeakyQueue(line) = saved else { return None };
+        Some(Line::restore(line, self.rate.per_ns(), behind))
     }
 }
 
@@ -204,6 +238,23 @@ mod tests {
     }
 
     #[test]
+    fn a_cost_that_is_known_later_moves_the_line_back() {
+        let (ten, mut state) = (queue(10.0, SECOND * 100), Line::default());
+        assert_eq!(ten.take(&mut state, at(0), 1), pass(0));
+        ten.charge(&mut state, at(0), 731);
+        assert_eq!(ten.used(&state, at(50)), 731, "73.05 s at ten a second");
+        assert_eq!(ten.peek(&state, at(0), 1), wait(ms(73_200)));
+        ten.charge(&mut state, at(0), 731);
+        assert_eq!(ten.take(&mut state, at(0), 1), retry(ms(46_300)));
+        // From an empty line it is as if as many calls for one had come.
+        let mut state = Line::default();
+        ten.charge(&mut state, at(0), 3);
+        assert_eq!(ten.take(&mut state, at(0), 1), wait(ms(300)));
+        ten.charge(&mut state, at(9_000), 0);
+        assert_eq!(ten.take(&mut state, at(9_000), 1), pass(0));
+    }
+
+    #[test]
     fn a_new_rate_keeps_the_turns_that_were_promised() {
         let (ten, three) = (queue(10.0, ms(500)), queue(3.0, SECOND));
         let mut state = Line::default();
@@ -249,6 +300,20 @@ mod tests {
         }
 
         fn give_back(&mut self, _now: u64, _n: u64) {}
+
+        fn charge(&mut self, now: u64, n: u64) {
+            let now = BigRational::from_integer(now.into());
+            for _ in 0..n {
+                let turn = self.last.as_ref().map(|last| last + &self.interval);
+                self.last = Some(turn.map_or_else(|| now.clone(), |turn| turn.max(now.clone())));
+            }
+        }
+
+        fn used(&mut self, now: u64) -> u64 {
+            let ahead = self.last.as_ref().map(|last| last - BigRational::from_integer(now.into()));
+            let ahead = ahead.filter(|ahead| *ahead > ratio(0, 1));
+            ahead.map_or(0, |ahead| suite::ceil(&(ahead / &self.interval)))
+        }
     }
 
     proptest! {
@@ -260,13 +325,16 @@ mod tests {
             ).prop_flat_map(|(count, places)| {
                 (Just(count), Just(places), suite::steps(SECOND, 1e9 / count, places + 1))
             }),
+            charges: bool,
         ) {
             let rate = Rate::new(count, SECOND).unwrap();
             let queue = LeakyQueue::with_places(rate, places).unwrap();
             let interval = suite::per_ns(count, SECOND).recip();
             let longest = &interval * ratio(u128::from(places - 1), 1);
             let mut model = Turns { interval: interval.clone(), longest, last: None };
+            let steps = if charges { steps } else { suite::takes_only(steps) };
             let went = suite::walk(&queue, &mut model, &steps, places)?;
+            let went = if charges { Vec::new() } else { went };
             for pair in went.windows(2).filter(|pair| pair[1].1 > 0 && pair[0].1 > 0) {
                 let apart = BigRational::from_integer((pair[1].0 - pair[0].0 + 1).into());
                 prop_assert!(apart > &interval * ratio(pair[1].1.into(), 1));

@@ -6,9 +6,13 @@
 //! capacity less the level, and the theoretical arrival time of GCRA is the last tick plus the
 //! time that the level takes to drain.
 
+use std::time::Duration;
+
 use super::{
-    Invalid, Rate, Verdict,
-    exact::{Wide, div_ceil, div_floor, mul_div_ceil, nanos},
+    Invalid, Rate, Saved, Verdict,
+    exact::{Wide, div_ceil, div_floor, mul_div_ceil, nanos, tokens_in},
+    rate::UNITS_MAX,
+    saved::back,
 };
 use crate::Tick;
 
@@ -47,6 +51,32 @@ impl Level {
     #[inline]
     pub(super) const fn set(&mut self, units: u128) {
         self.units = Wide::new(units);
+    }
+
+    /// The level at `now` if `n` tokens are given back: at least zero.
+    pub(super) fn give_back(&mut self, rate: &Rate, now: Tick, n: u64) {
+        let used = self.drain(rate, now);
+        self.set(rate.units(n).map_or(0, |units| used.saturating_sub(units)));
+    }
+
+    /// As [`Self::give_back`], less what has drained since the tokens were taken: if the bucket ran
+    /// empty meanwhile, so much of them is gone already.
+    pub(super) fn give_back_since(&mut self, rate: &Rate, now: Tick, since: Tick, n: u64) {
+        let used = self.drain(rate, now);
+        let drained = rate.units_in(self.last.since(since));
+        let units = rate.units(n).map_or(u128::MAX, |units| units.saturating_sub(drained));
+        self.set(used.saturating_sub(units));
+    }
+
+    /// The level at `now` if `n` tokens are taken whatever it is, with a rate that is not zero.
+    pub(super) fn charge(&mut self, rate: &Rate, now: Tick, n: u64) {
+        let used = self.drain(rate, now);
+        self.set((used + rate.units(n).unwrap_or(UNITS_MAX)).min(UNITS_MAX));
+    }
+
+    /// Tokens of the level at `now`, rounded up.
+    pub(super) fn tokens(mut self, rate: &Rate, now: Tick) -> u64 {
+        tokens_in(self.drain(rate, now), rate.per_token())
     }
 }
 
@@ -95,21 +125,37 @@ impl Bucket {
         self.take(&mut { *level }, now, n)
     }
 
-    pub(super) fn give_back(&self, level: &mut Level, now: Tick, n: u64) {
-        let used = level.drain(&self.rate, now);
-        level.set(self.rate.units(n).map_or(0, |units| used.saturating_sub(units)));
+    /// A bucket that lets nothing through keeps no debt.
+    pub(super) fn charge(&self, level: &mut Level, now: Tick, n: u64) {
+        if self.burst > 0 {
+            level.charge(&self.rate, now, n);
+        }
     }
 
     pub(super) fn is_idle(&self, level: &Level, now: Tick) -> bool {
-        { *level }.drain(&self.rate, now) == 0
+        self.burst == 0 || { *level }.drain(&self.rate, now) == 0
     }
 
     /// Used tokens stay used, to less than a unit in favour of the limit; more of them than the
     /// new capacity holds drain at the new rate first.
     pub(super) fn adopt(&self, level: &mut Level, old: &Self, now: Tick) {
         let used = level.drain(&old.rate, now);
-        let used = mul_div_ceil(used, self.rate.per_token(), old.rate.per_token());
+        level.set(self.convert(used, old.rate.per_token()));
+    }
+
+    fn convert(&self, units: u128, per_token: u128) -> u128 {
         // Above 2^126 it would take a quarter of a million years to drain.
-        level.set(used.min(super::rate::UNITS_MAX));
+        mul_div_ceil(units, self.rate.per_token(), per_token).min(UNITS_MAX)
+    }
+
+    pub(super) fn save(&self, mut level: Level, now: Tick) -> Saved {
+        let units = level.drain(&self.rate, now);
+        Saved::Bucket { per_token: self.rate.per_token(), last: level.last.0, units }
+    }
+
+    pub(super) fn restore(&self, saved: &Saved, behind: Duration) -> Option<Level> {
+        let Saved::Bucket { per_token, last, units } = *saved else { return None };
+        let units = self.convert(units.min(UNITS_MAX), per_token.clamp(1, UNITS_MAX));
+        Some(Level::at(back(last, behind), units))
     }
 }

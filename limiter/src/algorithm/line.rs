@@ -4,9 +4,13 @@
 //! `ThrottlingController`, a caller of `n` tokens goes `n` intervals after the one before it, or at
 //! once if that is already past.
 
+use std::time::Duration;
+
 use super::{
-    Verdict,
-    exact::{Wide, convert, div_ceil, nanos},
+    SavedLine, Verdict,
+    exact::{Wide, convert, div_ceil, nanos, tokens_in},
+    rate::UNITS_MAX,
+    saved::{back, whole_ns},
 };
 use crate::Tick;
 
@@ -43,6 +47,23 @@ impl Line {
         Verdict::Wait { wait: nanos(div_ceil(wait, per_ns)) }
     }
 
+    /// Moves the line back by calls of `one` unit each that cost `all` units together, as if they
+    /// had joined it and nobody minded the wait; both are at most 2^126.
+    pub(super) fn charge(&mut self, per_ns: u64, one: u128, all: u128) {
+        let Some(others) = all.checked_sub(one) else { return };
+        let now = u128::from(self.seen.0) * u128::from(per_ns);
+        let first = self.turn.get().checked_sub(1).map_or(0, |last| last + one).max(now);
+        // A turn never lies farther ahead than one that waits for the longest time there is.
+        self.turn = Wide::new((first + others).min(now + UNITS_MAX) + 1);
+    }
+
+    /// Calls of `one` unit each whose turn is ahead at `now`, rounded up.
+    pub(super) fn tokens(&self, per_ns: u64, now: Tick, one: u128) -> u64 {
+        let now = u128::from(self.seen.max(now).0) * u128::from(per_ns);
+        let last = self.turn.get().saturating_sub(1);
+        tokens_in(last.saturating_sub(now), one)
+    }
+
     /// Steps back out of the line; `false` and no change if it was not the last who joined.
     pub(super) fn leave(&mut self, per_ns: u64, turn: Tick, cost: u128) -> bool {
         let Some(last) = self.turn.get().checked_sub(1) else { return false };
@@ -76,5 +97,16 @@ impl Line {
         if let Some(last) = self.turn.get().checked_sub(1) {
             self.turn = Wide::new(convert(last, from_per_ns, to_per_ns) + 1);
         }
+    }
+
+    pub(super) fn save(&self, per_ns: u64) -> SavedLine {
+        SavedLine { per_ns, seen: self.seen.0, turn: self.turn.get().checked_sub(1) }
+    }
+
+    pub(super) fn restore(saved: &SavedLine, per_ns: u64, behind: Duration) -> Self {
+        let earlier = u128::from(whole_ns(behind)) * u128::from(saved.per_ns);
+        let turn = saved.turn.map(|turn| turn.saturating_sub(earlier));
+        let turn = turn.map_or(0, |turn| convert(turn, saved.per_ns, per_ns) + 1);
+        Self { seen: back(saved.seen, behind), turn: Wide::new(turn) }
     }
 }

@@ -107,6 +107,12 @@ pub(super) fn whole(count: f64) -> u64 {
     count as u64
 }
 
+#[expect(clippy::cast_precision_loss, reason = "tokens up to 2^53 are exact, more are many")]
+#[inline]
+pub(super) const fn as_f64(tokens: u64) -> f64 {
+    tokens as f64
+}
+
 /// A positive count as `odd / 2^twos`; `odd` is odd unless `twos` is 0.
 fn dyadic(count: f64) -> (u64, u32) {
     const MANTISSA: u64 = (1 << 52) - 1;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::{
-    Algorithm, Invalid, Verdict,
+    Algorithm, Invalid, Saved, Verdict,
     exact::{div_ceil, div_floor},
     rate::{check_count, check_window, whole},
+    saved::back_by_windows,
 };
 use crate::Tick;
 
@@ -119,10 +120,50 @@ impl Algorithm for SlidingCounter {
         state.current = state.current.saturating_sub(n);
     }
 
+    /// Tokens of the window before go first: they count for less, and leave sooner.
+    fn give_back_since(&self, state: &mut SlidingCounterState, now: Tick, since: Tick, n: u64) {
+        let left = self.advance(state, now);
+        let start = state.last.0.saturating_sub(self.window_ns - left);
+        if since.0 < start.saturating_sub(self.window_ns) {
+            return;
+        }
+        let older = if since.0 < start { state.previous.min(n) } else { 0 };
+        state.previous -= older;
+        state.current = state.current.saturating_sub(n - older);
+    }
+
+    fn charge(&self, state: &mut SlidingCounterState, now: Tick, n: u64) {
+        self.advance(state, now);
+        state.current = state.current.saturating_add(n);
+    }
+
+    fn used(&self, state: &SlidingCounterState, now: Tick) -> u64 {
+        let mut state = *state;
+        let left = self.advance(&mut state, now);
+        state.current.saturating_add(self.weight(&state, left))
+    }
+
     fn is_idle(&self, state: &SlidingCounterState, now: Tick) -> bool {
         let mut state = *state;
         self.advance(&mut state, now);
         (state.previous, state.current) == (0, 0)
+    }
+
+    fn save(&self, state: &SlidingCounterState, _now: Tick) -> Saved {
+        let SlidingCounterState { last: Tick(last), previous, current } = *state;
+        Saved::SlidingCounter { window_ns: self.window_ns, last, previous, current }
+    }
+
+    fn restore(&self, saved: &Saved, behind: Duration) -> Option<SlidingCounterState> {
+        match *saved {
+            Saved::SlidingCounter { window_ns, last, previous, current }
+                if window_ns == self.window_ns =>
+            {
+                let last = back_by_windows(last, window_ns, behind);
+                Some(SlidingCounterState { last, previous, current })
+            }
+            _ => None,
+        }
     }
 }
 
@@ -238,9 +279,9 @@ mod tests {
         fn take(&mut self, now: u64, n: u64) -> Verdict {
             let (previous, current) = self.counts(now);
             let left = ratio((self.window - now % self.window).into(), self.window.into());
-            let room = BigRational::from_integer(
-                (i128::from(self.limit) - i128::from(current) - i128::from(n)).into(),
-            ) - left * BigRational::from_integer(previous.into());
+            let whole = |n: u64| BigRational::from_integer(n.into());
+            let left = whole(self.limit) - whole(current) - left * whole(previous);
+            let room = left.max(whole(0)) - whole(n);
             if room < ratio(0, 1) || self.limit == 0 {
                 return Verdict::NEVER;
             }
@@ -253,6 +294,16 @@ mod tests {
             let older = previous.saturating_sub(n.saturating_sub(current));
             self.tokens.insert(now / self.window - 1, older);
             self.tokens.insert(now / self.window, current.saturating_sub(n));
+        }
+
+        fn charge(&mut self, now: u64, n: u64) {
+            *self.tokens.entry(now / self.window).or_default() += n;
+        }
+
+        fn used(&mut self, now: u64) -> u64 {
+            let (previous, current) = self.counts(now);
+            let left = ratio((self.window - now % self.window).into(), self.window.into());
+            current + suite::ceil(&(left * BigRational::from_integer(previous.into())))
         }
     }
 

@@ -3,8 +3,9 @@
 use std::{collections::VecDeque, time::Duration};
 
 use super::{
-    Algorithm, Invalid, Verdict,
+    Algorithm, Invalid, Saved, Verdict,
     rate::{check_count, check_window, whole},
+    saved::back,
 };
 use crate::Tick;
 
@@ -14,7 +15,7 @@ const LOG_MAX: u64 = 10_000;
 /// Never lets more than the count pass in any window, wherever it begins.
 ///
 /// *Formula*: `|{taken at t : now - t < window}| + n <= ⌊count⌋`. *Burst*: the count at once, and
-/// again exactly one window later. *Memory*: 40 bytes and 8 for each token of the window; the log
+/// again exactly one window later. *Memory*: 48 bytes and 8 for each token of the window; the log
 /// doubles as it fills up (so up to 16) and is never allocated for again. *Cost*: constant a token;
 /// a peek is a binary search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,15 +24,21 @@ pub struct SlidingLog {
     window_ns: u64,
 }
 
-/// When one key took its tokens: 40 bytes, and those on the heap.
+/// When one key took its tokens: 48 bytes, and those on the heap.
 #[derive(Clone, Debug, Default)]
 pub struct SlidingLogState {
     last: Tick,
     /// One tick a token, oldest first.
     taken: VecDeque<Tick>,
+    /// Tokens that were charged over the limit and have no place in the log. None is newer than
+    /// the oldest that has, and all count until that leaves.
+    over: u64,
 }
 
 impl SlidingLog {
+    /// Largest count: a log holds every token.
+    pub const COUNT_MAX: f64 = 10_000.0;
+
     /// `count` (0 ..= 10 000) tokens in any `window` (1 ms ..= 366 days).
     ///
     /// # Errors
@@ -45,6 +52,11 @@ impl SlidingLog {
         Ok(Self { limit, window_ns: check_window(window)? })
     }
 
+    /// Most tokens that it holds.
+    pub(crate) const fn limit(&self) -> u64 {
+        self.limit
+    }
+
     fn is_past(&self, taken: Tick, now: Tick) -> bool {
         now.0.saturating_sub(taken.0) >= self.window_ns
     }
@@ -53,23 +65,38 @@ impl SlidingLog {
         state.last = state.last.max(now);
         while state.taken.front().is_some_and(|taken| self.is_past(*taken, state.last)) {
             state.taken.pop_front();
+            state.over = 0;
         }
     }
 
-    /// Decides when the first `past` tokens of the log have left the window.
+    /// How many tokens of the log have left the window, and how many beside it have not.
+    fn past(&self, state: &SlidingLogState, now: Tick) -> (usize, u64) {
+        let past = state.taken.partition_point(|taken| self.is_past(*taken, now));
+        (past, if past == 0 { state.over } else { 0 })
+    }
+
+    /// Decides when the first `past` tokens of the log have left the window, and `over` of those
+    /// beside it have not.
     #[inline]
-    fn decide(&self, state: &SlidingLogState, past: usize, now: Tick, n: u64) -> Verdict {
+    fn decide(
+        &self,
+        state: &SlidingLogState,
+        (past, over): (usize, u64),
+        now: Tick,
+        n: u64,
+    ) -> Verdict {
         if n > self.limit || self.limit == 0 {
             return Verdict::NEVER;
         }
-        let used = (state.taken.len() - past) as u64;
+        let used = ((state.taken.len() - past) as u64).saturating_add(over);
         if let Some(remaining) = self.limit.saturating_sub(used).checked_sub(n) {
             return Verdict::Pass { remaining };
         }
-        // All that is over the limit must leave first; the last of it stands here, for `n` is
-        // at least 1 if nothing of it fits.
-        let over = usize::try_from(used + n - self.limit).unwrap_or(usize::MAX);
-        let leaves = state.taken.get(past + over - 1).map_or(0, |taken| now.0 - taken.0);
+        // As many must leave first, at least one, since something is used if nothing of `n` fits.
+        // Those beside the log go with its first.
+        let leaving = (used - (self.limit - n)).saturating_sub(over).max(1);
+        let last = past + usize::try_from(leaving).unwrap_or(usize::MAX) - 1;
+        let leaves = state.taken.get(last).map_or(0, |taken| now.0 - taken.0);
         Verdict::Block { retry: Some(Duration::from_nanos(self.window_ns - leaves)) }
     }
 }
@@ -80,27 +107,87 @@ impl Algorithm for SlidingLog {
     #[inline]
     fn take(&self, state: &mut SlidingLogState, now: Tick, n: u64) -> Verdict {
         self.advance(state, now);
-        let verdict = self.decide(state, 0, state.last, n);
+        let verdict = self.decide(state, (0, state.over), state.last, n);
         if verdict.is_admitted() {
-            state.taken.extend((0..n).map(|_| state.last));
+            for _ in 0..n {
+                state.taken.push_back(state.last);
+            }
         }
         verdict
     }
 
     fn peek(&self, state: &SlidingLogState, now: Tick, n: u64) -> Verdict {
         let now = state.last.max(now);
-        self.decide(state, state.taken.partition_point(|taken| self.is_past(*taken, now)), now, n)
+        self.decide(state, self.past(state, now), now, n)
     }
 
-    /// The newest tokens are forgotten.
+    /// What was charged over the limit is forgotten first, then the newest tokens.
     fn give_back(&self, state: &mut SlidingLogState, now: Tick, n: u64) {
         self.advance(state, now);
-        let n = usize::try_from(n).unwrap_or(usize::MAX);
+        let over = state.over.min(n);
+        state.over -= over;
+        let n = usize::try_from(n - over).unwrap_or(usize::MAX);
         state.taken.truncate(state.taken.len().saturating_sub(n));
+    }
+
+    /// The oldest tokens that can be meant are forgotten.
+    fn give_back_since(&self, state: &mut SlidingLogState, now: Tick, since: Tick, n: u64) {
+        self.advance(state, now);
+        if self.is_past(since, state.last) {
+            return;
+        }
+        let first = state.taken.partition_point(|taken| *taken < since);
+        let over = if first == 0 { state.over.min(n) } else { 0 };
+        state.over -= over;
+        let n = usize::try_from(n - over).unwrap_or(usize::MAX);
+        state.taken.drain(first..state.taken.len().min(first.saturating_add(n)));
+    }
+
+    /// Only the newest tokens up to the limit decide anything, so that older ones are put beside
+    /// the log and it stays as short as it is without charges.
+    fn charge(&self, state: &mut SlidingLogState, now: Tick, n: u64) {
+        self.advance(state, now);
+        // One at least, whose leaving is that of the others.
+        let places = usize::try_from(self.limit.max(1)).unwrap_or(usize::MAX);
+        let entries = usize::try_from(n).unwrap_or(usize::MAX).min(places);
+        let oldest = (state.taken.len() + entries).saturating_sub(places);
+        state.taken.drain(..oldest);
+        state.taken.extend(std::iter::repeat_n(state.last, entries));
+        state.over = state.over.saturating_add(oldest as u64).saturating_add(n - entries as u64);
+    }
+
+    /// Those beside the log count until the oldest in it leaves.
+    fn used(&self, state: &SlidingLogState, now: Tick) -> u64 {
+        let (past, over) = self.past(state, state.last.max(now));
+        ((state.taken.len() - past) as u64).saturating_add(over)
     }
 
     fn is_idle(&self, state: &SlidingLogState, now: Tick) -> bool {
         state.taken.back().is_none_or(|taken| self.is_past(*taken, state.last.max(now)))
+    }
+
+    fn save(&self, state: &SlidingLogState, now: Tick) -> Saved {
+        let (past, over) = self.past(state, state.last.max(now));
+        Saved::SlidingLog {
+            window_ns: self.window_ns,
+            last: state.last.0,
+            over,
+            taken: state.taken.range(past..).map(|taken| taken.0).collect(),
+        }
+    }
+
+    fn restore(&self, saved: &Saved, behind: Duration) -> Option<SlidingLogState> {
+        let Saved::SlidingLog { window_ns, last, over, taken } = saved else { return None };
+        if *window_ns != self.window_ns {
+            return None;
+        }
+        let mut taken: Vec<Tick> = taken.iter().map(|taken| back(*taken, behind)).collect();
+        taken.sort_unstable();
+        let older = taken.len().saturating_sub(usize::try_from(LOG_MAX).unwrap_or(usize::MAX));
+        taken.drain(..older);
+        let over = if taken.is_empty() { 0 } else { over.saturating_add(older as u64) };
+        let last = back(*last, behind).max(taken.last().copied().unwrap_or_default());
+        Some(SlidingLogState { last, taken: taken.into(), over })
     }
 }
 
@@ -116,11 +203,12 @@ mod tests {
     }
 
     #[test]
-    fn the_state_is_40_bytes_and_at_most_16_a_token() {
-        assert_eq!(size_of::<SlidingLogState>(), 40);
+    fn the_state_is_48_bytes_and_at_most_16_a_token() {
+        assert_eq!(size_of::<SlidingLogState>(), 48);
         let (log, mut state) = (log(10_000.0, SECOND), SlidingLogState::default());
         for t in 0..100 {
             admitted(&log, &mut state, at(t * 100), 2_000);
+            log.charge(&mut state, at(t * 100), if t % 3 == 0 { u64::MAX } else { 900 });
         }
         assert!(state.taken.capacity() * size_of::<Tick>() <= 16 * 10_000);
     }
@@ -182,6 +270,42 @@ mod tests {
     }
 
     #[test]
+    fn a_cost_that_is_known_later_is_paid_a_window_after_it() {
+        let (five, mut state) = (log(5.0, SECOND), SlidingLogState::default());
+        assert_eq!(five.take(&mut state, at(0), 2), pass(3));
+        five.charge(&mut state, at(400), 731);
+        assert_eq!((five.used(&state, at(400)), state.taken.len()), (733, 5));
+        assert_eq!(five.take(&mut state, at(500), 1), retry(ms(900)));
+        five.give_back_since(&mut state, at(500), at(401), 731);
+        assert_eq!(five.used(&state, at(500)), 733, "taken before that");
+        five.give_back_since(&mut state, at(500), at(400), 729);
+        assert_eq!(five.take(&mut state, at(500), 1), pass(0));
+        five.charge(&mut state, at(500), u64::MAX);
+        assert_eq!(five.used(&state, at(500)), u64::MAX);
+        assert_eq!(five.used(&state, at(1_500)), 0);
+        five.charge(&mut state, at(1_500), 700);
+        five.give_back(&mut state, at(1_600), 698);
+        assert_eq!(five.take(&mut state, at(1_600), 3), pass(0));
+    }
+
+    #[test]
+    fn what_no_log_holds_is_mended() {
+        let five = log(5.0, SECOND);
+        let restored = |last: u64, taken: &[u64]| {
+            let taken = taken.iter().map(|ms| at(*ms).0).collect();
+            let saved = Saved::SlidingLog { window_ns: 1_000_000_000, last, over: 9, taken };
+            five.restore(&saved, Duration::ZERO).unwrap()
+        };
+        let mut state = restored(0, &[300, 100, 200]);
+        assert_eq!(five.used(&state, at(0)), 12, "as at the newest");
+        assert_eq!(five.take(&mut state, at(300), 3), retry(ms(800)));
+        assert_eq!(five.take(&mut state, at(300), 4), retry(ms(900)));
+        assert_eq!(five.used(&restored(at(0).0, &[]), at(0)), 0, "nothing would ever end them");
+        let state = restored(0, &[0; 20_000]);
+        assert_eq!((state.taken.len(), five.used(&state, at(0))), (10_000, 20_009));
+    }
+
+    #[test]
     fn a_log_that_would_be_large_is_refused() {
         assert!(SlidingLog::new(10_000.9, SECOND).is_ok());
         assert_eq!(SlidingLog::new(10_001.0, SECOND), Err(Invalid::LogTooLong(10_001)));
@@ -213,10 +337,15 @@ mod tests {
         taken: Vec<u64>,
     }
 
+    impl Listed {
+        fn count(&self, now: u64) -> u64 {
+            self.taken.iter().filter(|then| now - **then < self.window).count() as u64
+        }
+    }
+
     impl Model for Listed {
         fn take(&mut self, now: u64, n: u64) -> Verdict {
-            let used = self.taken.iter().filter(|then| now - **then < self.window).count() as u64;
-            match self.limit.checked_sub(used + n) {
+            match self.limit.saturating_sub(self.count(now)).checked_sub(n) {
                 Some(remaining) if self.limit > 0 => {
                     self.taken.extend((0..n).map(|_| now));
                     pass(remaining)
@@ -225,12 +354,29 @@ mod tests {
             }
         }
 
+        /// Those over the limit first, which decide nothing, then the newest.
         fn give_back(&mut self, now: u64, n: u64) {
             for _ in 0..n {
-                if self.taken.last().is_some_and(|then| now - then < self.window) {
+                let count = self.count(now);
+                if count > self.limit {
+                    self.taken.remove(self.taken.len() - usize::try_from(count).unwrap());
+                } else if count > 0 {
                     self.taken.pop();
                 }
             }
+        }
+
+        /// Those over the limit stay as long as the oldest that is not.
+        fn charge(&mut self, now: u64, n: u64) {
+            self.taken.retain(|then| now - then < self.window);
+            self.taken.extend((0..n).map(|_| now));
+            let over = self.taken.len().saturating_sub(usize::try_from(self.limit.max(1)).unwrap());
+            let oldest = self.taken.get(over).copied().unwrap_or(now);
+            self.taken[..over].fill(oldest);
+        }
+
+        fn used(&mut self, now: u64) -> u64 {
+            self.count(now)
         }
     }
 
@@ -247,7 +393,7 @@ mod tests {
             let log = log(f64::from(limit), length);
             let window = log.window_ns;
             let mut model = Listed { limit: limit.into(), window, ..Listed::default() };
-            let steps = if is_full_of_refunds { steps } else { suite::without_refunds(steps) };
+            let steps = if is_full_of_refunds { steps } else { suite::takes_only(steps) };
             let went = suite::walk(&log, &mut model, &steps, u64::MAX)?;
             for (start, _) in went.iter().filter(|_| !is_full_of_refunds) {
                 let within = went.iter().filter(|(t, _)| t >= start && t - start < window);

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::{
-    Algorithm, Level, Rate, Verdict,
+    Algorithm, Level, Rate, Saved, Verdict,
     exact::{convert, div_ceil, div_floor, mul_div_ceil, nanos},
     rate::UNITS_MAX,
+    saved::back,
 };
 use crate::Tick;
 
@@ -71,6 +72,17 @@ impl SmoothBursty {
         let stored = self.storage.saturating_sub(used);
         Verdict::Pass { remaining: div_floor(stored, self.rate.per_token()) }
     }
+
+    /// What is missing from this storage if `used` was from one of `storage` units, of which a
+    /// nanosecond filled `per_ns`.
+    fn convert(&self, used: u128, per_ns: u64, storage: u128) -> u128 {
+        let debt = convert(used.saturating_sub(storage), per_ns, self.rate.per_ns());
+        let spent = match storage {
+            0 => self.storage,
+            full => mul_div_ceil(used.min(full), self.storage, full),
+        };
+        (spent + debt).min(UNITS_MAX)
+    }
 }
 
 impl Algorithm for SmoothBursty {
@@ -89,23 +101,45 @@ impl Algorithm for SmoothBursty {
 
     /// Later calls may go earlier; the waits that were handed out stay.
     fn give_back(&self, state: &mut Level, now: Tick, n: u64) {
-        let used = state.drain(&self.rate, now);
-        state.set(self.rate.units(n).map_or(0, |units| used.saturating_sub(units)));
+        state.give_back(&self.rate, now, n);
+    }
+
+    fn give_back_since(&self, state: &mut Level, now: Tick, since: Tick, n: u64) {
+        state.give_back_since(&self.rate, now, since, n);
+    }
+
+    fn charge(&self, state: &mut Level, now: Tick, n: u64) {
+        if self.rate.per_ns() > 0 {
+            state.charge(&self.rate, now, n);
+        }
+    }
+
+    /// Permits that are missing from a full storage, and those of the debt.
+    fn used(&self, state: &Level, now: Tick) -> u64 {
+        state.tokens(&self.rate, now)
     }
 
     fn is_idle(&self, state: &Level, now: Tick) -> bool {
-        { *state }.drain(&self.rate, now) == 0
+        self.rate.per_ns() == 0 || { *state }.drain(&self.rate, now) == 0
     }
 
     /// `setRate`: the storage stays as full as it was, and a debt keeps its time.
     fn adopt(&self, state: &mut Level, old: &Self, now: Tick) {
         let used = state.drain(&old.rate, now);
-        let debt = convert(used.saturating_sub(old.storage), old.rate.per_ns(), self.rate.per_ns());
-        let spent = match old.storage {
-            0 => self.storage,
-            full => mul_div_ceil(used.min(full), self.storage, full),
-        };
-        state.set(spent + debt);
+        state.set(self.convert(used, old.rate.per_ns(), old.storage));
+    }
+
+    fn save(&self, state: &Level, now: Tick) -> Saved {
+        let mut state = *state;
+        let units = state.drain(&self.rate, now);
+        let (per_ns, last) = (self.rate.per_ns(), state.last().0.0);
+        Saved::SmoothBursty { per_ns, storage: self.storage, last, units }
+    }
+
+    fn restore(&self, saved: &Saved, behind: Duration) -> Option<Level> {
+        let Saved::SmoothBursty { per_ns, storage, last, units } = *saved else { return None };
+        let units = self.convert(units.min(UNITS_MAX), per_ns, storage.min(UNITS_MAX));
+        Some(Level::at(back(last, behind), units))
     }
 }
 
@@ -224,6 +258,16 @@ mod tests {
         }
 
         fn give_back(&mut self, _now: u64, _n: u64) {}
+
+        fn charge(&mut self, now: u64, n: u64) {
+            self.take(now, n);
+        }
+
+        fn used(&mut self, now: u64) -> u64 {
+            self.take(now, 0);
+            let debt = &self.next_free - BigRational::from_integer(now.into());
+            suite::ceil(&(&self.max - &self.stored + debt / &self.interval))
+        }
     }
 
     proptest! {

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::{
-    Algorithm, Invalid, Rate, Verdict,
-    exact::{Wide, convert, div_ceil, mul_div_ceil, nanos},
+    Algorithm, Invalid, Rate, Saved, Verdict,
+    exact::{Wide, convert, div_ceil, mul_div_ceil, nanos, tokens_in},
     rate::{UNITS_MAX, check_window},
+    saved::back,
 };
 use crate::Tick;
 
@@ -110,6 +111,21 @@ impl SmoothWarmingUp {
         ahead
     }
 
+    /// A state of which so much is `ahead` and `spent` in a storage of this size, in units of
+    /// which a nanosecond worked off `per_ns`.
+    fn convert(
+        &self,
+        last: Tick,
+        ahead: u128,
+        spent: u128,
+        per_ns: u64,
+        storage: u128,
+    ) -> SmoothWarmingUpState {
+        let ahead = convert(ahead, per_ns, self.rate.per_ns());
+        let spent = mul_div_ceil(spent, self.storage(), storage.max(1));
+        SmoothWarmingUpState { last, ahead: Wide::new(ahead), spent: Wide::new(spent) }
+    }
+
     /// The whole storage, in the units of `spent`.
     fn storage(&self) -> u128 {
         self.period * u128::from(self.cold + 5)
@@ -159,17 +175,60 @@ impl Algorithm for SmoothWarmingUp {
         state.ahead = Wide::new(ahead);
     }
 
+    /// As [`Self::give_back`], less the time that has gone by since.
+    fn give_back_since(&self, state: &mut SmoothWarmingUpState, now: Tick, since: Tick, n: u64) {
+        let ahead = self.advance(state, now);
+        let gone = self.rate.units_in(state.last.since(since));
+        let units = self.rate.units(n).map_or(u128::MAX, |units| units.saturating_sub(gone));
+        state.ahead = Wide::new(ahead.saturating_sub(units));
+    }
+
+    fn charge(&self, state: &mut SmoothWarmingUpState, now: Tick, n: u64) {
+        let ahead = self.advance(state, now);
+        if self.rate.per_ns() > 0 {
+            let cost = self.rate.units(n).unwrap_or(UNITS_MAX);
+            let (spent, cost) = self.spend(state.spent.get(), cost);
+            state.spent = Wide::new(spent);
+            state.ahead = Wide::new((ahead + cost).min(UNITS_MAX));
+        }
+    }
+
+    /// Fresh permits in the time until the next call may go.
+    fn used(&self, state: &SmoothWarmingUpState, now: Tick) -> u64 {
+        tokens_in(self.advance(&mut { *state }, now), self.rate.per_token())
+    }
+
     fn is_idle(&self, state: &SmoothWarmingUpState, now: Tick) -> bool {
         let mut state = *state;
-        self.advance(&mut state, now) == 0 && state.spent == Wide::default()
+        let ahead = self.advance(&mut state, now);
+        self.rate.per_ns() == 0 || ahead == 0 && state.spent == Wide::default()
     }
 
     /// `setRate`: the storage stays as full as it was, and a debt keeps its time.
     fn adopt(&self, state: &mut SmoothWarmingUpState, old: &Self, now: Tick) {
         old.advance(state, now);
-        let ahead = convert(state.ahead.get(), old.rate.per_ns(), self.rate.per_ns());
-        let spent = mul_div_ceil(state.spent.get(), self.storage(), old.storage().max(1));
-        (state.ahead, state.spent) = (Wide::new(ahead), Wide::new(spent));
+        let (ahead, spent) = (state.ahead.get(), state.spent.get());
+        *state = self.convert(state.last, ahead, spent, old.rate.per_ns(), old.storage());
+    }
+
+    fn save(&self, state: &SmoothWarmingUpState, now: Tick) -> Saved {
+        let mut state = *state;
+        self.advance(&mut state, now);
+        Saved::SmoothWarmingUp {
+            per_ns: self.rate.per_ns(),
+            storage: self.storage(),
+            last: state.last.0,
+            ahead: state.ahead.get(),
+            spent: state.spent.get(),
+        }
+    }
+
+    fn restore(&self, saved: &Saved, behind: Duration) -> Option<SmoothWarmingUpState> {
+        let Saved::SmoothWarmingUp { per_ns, storage, last, ahead, spent } = *saved else {
+            return None;
+        };
+        let storage = storage.min(UNITS_MAX);
+        Some(self.convert(back(last, behind), ahead, spent.min(storage), per_ns, storage))
     }
 }
 
@@ -243,6 +302,19 @@ mod tests {
         assert_eq!(two.try_take(&mut state, at(0), 1, ms(1_374)), retry(ms(1)));
         assert_eq!(two.try_take(&mut state, at(0), 1, ms(1_375)), wait(ms(1_375)));
         assert_eq!(two.take(&mut state, Tick(0), 1), wait(ms(2_500)), "as at the last tick");
+    }
+
+    #[test]
+    fn a_cost_that_is_known_later_is_a_call_that_does_not_wait() {
+        let (two, mut state, mut other) = (two(), State::default(), State::default());
+        two.charge(&mut state, at(0), 3);
+        assert_eq!(two.take(&mut other, at(0), 3), pass(0));
+        assert_eq!(state, other);
+        assert_eq!(two.used(&state, at(0)), 7, "3.375 s at two a second");
+        two.give_back_since(&mut state, at(500), at(0), 3);
+        assert_eq!(two.take(&mut state, at(500), 0), wait(ms(1_875)), "1 s of 1.5 s is given back");
+        two.charge(&mut state, at(500), u64::MAX);
+        assert!(matches!(two.take(&mut state, at(500), 1), Verdict::Wait { .. }));
     }
 
     #[test]

@@ -73,6 +73,10 @@ pub(super) fn floor(number: &BigRational) -> u64 {
     number.floor().to_integer().to_u64().unwrap_or(u64::MAX)
 }
 
+pub(super) fn ceil(number: &BigRational) -> u64 {
+    number.ceil().to_integer().to_u64().unwrap_or(u64::MAX)
+}
+
 /// A time that is rounded up to a nanosecond.
 pub(super) fn ceil_ns(number: &BigRational) -> Duration {
     let ns = number.ceil().to_integer().to_u128().unwrap();
@@ -84,6 +88,8 @@ pub(super) trait Model {
     /// The right answer; what stands in a `Block` is not looked at.
     fn take(&mut self, now: u64, n: u64) -> Verdict;
     fn give_back(&mut self, now: u64, n: u64);
+    fn charge(&mut self, now: u64, n: u64);
+    fn used(&mut self, now: u64) -> u64;
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +97,16 @@ pub(super) struct Step {
     gap: u64,
     back: bool,
     n: u64,
-    gives_back: bool,
+    what: What,
+    /// Whether the state is written and read before.
+    saves: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum What {
+    Take,
+    GiveBack,
+    Charge,
 }
 
 /// Walks with gaps that matter to a window and to an interval of this length, and to neither.
@@ -109,13 +124,16 @@ pub(super) fn steps(window: Duration, interval: f64, n_max: u64) -> BoxedStrateg
         1 => window..=window.saturating_mul(3),
         1 => Just(CENTURY_NS),
     ];
-    let step =
-        (gap, 0_u8..12, prop_oneof![3 => Just(1), 2 => 0..=n_max, 1 => Just(n_max)], 0_u8..8);
-    let step = step.prop_map(|(gap, back, n, give)| Step {
+    let n = prop_oneof![3 => Just(1), 2 => 0..=n_max, 1 => Just(n_max)];
+    let what =
+        prop_oneof![10 => Just(What::Take), 1 => Just(What::GiveBack), 1 => Just(What::Charge)];
+    let step = (gap, 0_u8..12, n, what, 0_u8..6);
+    let step = step.prop_map(|(gap, back, n, what, saves)| Step {
         gap,
         back: back == 0,
         n,
-        gives_back: give == 0,
+        what,
+        saves: saves == 0,
     });
     prop::collection::vec(step, 1..60).boxed()
 }
@@ -143,10 +161,22 @@ where
             break;
         }
         last = last.max(now);
-        if step.gives_back {
-            algorithm.give_back(&mut state, Tick(now), step.n);
-            model.give_back(last, step.n);
-            continue;
+        if step.saves {
+            state = through_disk(algorithm, &state, Tick(last), Duration::ZERO)?;
+        }
+        prop_assert_eq!(algorithm.used(&state, Tick(now)), model.used(last));
+        match step.what {
+            What::Take => {}
+            What::GiveBack => {
+                algorithm.give_back(&mut state, Tick(now), step.n);
+                model.give_back(last, step.n);
+                continue;
+            }
+            What::Charge => {
+                algorithm.charge(&mut state, Tick(now), step.n);
+                model.charge(last, step.n);
+                continue;
+            }
         }
         let before = state.clone();
         let verdict = algorithm.take(&mut state, Tick(now), step.n);
@@ -175,6 +205,21 @@ where
         }
     }
     Ok(went)
+}
+
+/// The state as it comes back from a snapshot.
+pub(super) fn through_disk<A: Algorithm>(
+    algorithm: &A,
+    state: &A::State,
+    now: Tick,
+    behind: Duration,
+) -> Result<A::State, TestCaseError> {
+    let saved = algorithm.save(state, now);
+    let text = serde_json::to_string(&saved).unwrap();
+    let read = serde_json::from_str(&text).unwrap();
+    prop_assert_eq!(&saved, &read);
+    let restored = algorithm.restore(&read, behind);
+    restored.ok_or_else(|| TestCaseError::fail("of the same kind"))
 }
 
 /// A nanosecond before the time to retry it is too early; then it is not.
@@ -247,9 +292,30 @@ impl Model for Tokens {
         self.tokens += BigRational::from_integer(n.into());
         self.tokens = self.tokens.clone().min(self.burst.clone());
     }
+
+    fn charge(&mut self, now: u64, n: u64) {
+        self.refill(now);
+        if !self.per_ns.is_zero() {
+            self.tokens -= BigRational::from_integer(n.into());
+        }
+    }
+
+    fn used(&mut self, now: u64) -> u64 {
+        self.refill(now);
+        ceil(&(&self.burst - &self.tokens))
+    }
 }
 
-/// The same walk with takes only: with refunds more may be taken than is used.
-pub(super) fn without_refunds(steps: Vec<Step>) -> Vec<Step> {
-    steps.into_iter().map(|step| Step { gives_back: false, ..step }).collect()
+/// The same walk with takes only: with refunds more may be taken than is used, and charges take
+/// more than they may.
+pub(super) fn takes_only(steps: Vec<Step>) -> Vec<Step> {
+    steps.into_iter().map(|step| Step { what: What::Take, ..step }).collect()
+}
+
+/// The same walk with takes in the place of refunds.
+pub(super) fn without_refunds(mut steps: Vec<Step>) -> Vec<Step> {
+    for step in steps.iter_mut().filter(|step| step.what == What::GiveBack) {
+        step.what = What::Take;
+    }
+    steps
 }

@@ -1,6 +1,8 @@
 //! Token bucket: tokens drip in at a rate, a request takes them out.
 
-use super::{Algorithm, Invalid, Level, Rate, Verdict, level::Bucket};
+use std::time::Duration;
+
+use super::{Algorithm, Invalid, Level, Rate, Saved, Verdict, level::Bucket};
 use crate::Tick;
 
 /// A bucket of `burst` tokens that starts full and is refilled continuously.
@@ -25,6 +27,13 @@ impl TokenBucket {
     pub fn new(rate: Rate, burst: u64) -> Result<Self, Invalid> {
         Bucket::new(rate, burst).map(Self)
     }
+
+    /// Tokens a nanosecond, to compare buckets by.
+    #[expect(clippy::cast_precision_loss, reason = "it is compared, not counted with")]
+    pub(crate) fn speed(&self) -> f64 {
+        let rate = self.0.rate();
+        rate.per_ns() as f64 / rate.per_token() as f64
+    }
 }
 
 impl Algorithm for TokenBucket {
@@ -41,7 +50,19 @@ impl Algorithm for TokenBucket {
     }
 
     fn give_back(&self, state: &mut Level, now: Tick, n: u64) {
-        self.0.give_back(state, now, n);
+        state.give_back(self.0.rate(), now, n);
+    }
+
+    fn give_back_since(&self, state: &mut Level, now: Tick, since: Tick, n: u64) {
+        state.give_back_since(self.0.rate(), now, since, n);
+    }
+
+    fn charge(&self, state: &mut Level, now: Tick, n: u64) {
+        self.0.charge(state, now, n);
+    }
+
+    fn used(&self, state: &Level, now: Tick) -> u64 {
+        state.tokens(self.0.rate(), now)
     }
 
     fn is_idle(&self, state: &Level, now: Tick) -> bool {
@@ -51,12 +72,18 @@ impl Algorithm for TokenBucket {
     fn adopt(&self, state: &mut Level, old: &Self, now: Tick) {
         self.0.adopt(state, &old.0, now);
     }
+
+    fn save(&self, state: &Level, now: Tick) -> Saved {
+        self.0.save(*state, now)
+    }
+
+    fn restore(&self, saved: &Saved, behind: Duration) -> Option<Level> {
+        self.0.restore(saved, behind)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use num_rational::BigRational;
     use proptest::prelude::*;
 
@@ -189,6 +216,35 @@ mod tests {
     }
 
     #[test]
+    fn a_cost_that_is_known_later_is_paid_at_the_rate() {
+        let (ten, mut state) = (bucket(10.0, SECOND, 10), Level::default());
+        assert_eq!(ten.take(&mut state, at(0), 1), pass(9));
+        ten.charge(&mut state, at(0), 731);
+        assert_eq!(ten.used(&state, at(0)), 732);
+        assert_eq!(ten.take(&mut state, at(0), 1), retry(ms(72_300)));
+        assert_eq!(ten.take(&mut state, at(72_300), 1), pass(0));
+        let (slow, mut state) = (bucket(1e-9, SECOND, 1), Level::default());
+        for _ in 0..9 {
+            slow.charge(&mut state, at(0), u64::MAX);
+            assert!(matches!(slow.take(&mut state, at(0), 1), Verdict::Block { retry: Some(_) }));
+        }
+    }
+
+    #[test]
+    fn what_may_have_been_refilled_is_not_given_back_again() {
+        let (ten, mut state) = (bucket(10.0, SECOND, 10), Level::default());
+        assert_eq!(ten.take(&mut state, at(0), 8), pass(2));
+        ten.give_back_since(&mut state, at(150), at(0), 5);
+        // 1.5 of the 8 are refilled, and of the 5 so many may be among them.
+        assert_eq!((ten.used(&state, at(150)), ten.peek(&state, at(150), 0)), (3, pass(7)));
+        ten.give_back_since(&mut state, at(450), at(0), 4);
+        assert_eq!(ten.peek(&state, at(450), 0), pass(10), "3 are refilled");
+        assert_eq!(ten.take(&mut state, at(1_000), 5), pass(5));
+        ten.give_back_since(&mut state, at(1_300), at(0), 13);
+        assert_eq!(ten.used(&state, at(1_300)), 2);
+    }
+
+    #[test]
     fn what_is_given_back_never_overfills_the_bucket() {
         let (bucket, mut state) = (bucket(1.0, SECOND, 5), Level::default());
         assert_eq!(bucket.take(&mut state, at(0), 3), pass(2));
@@ -216,7 +272,7 @@ mod tests {
             let per_ns = suite::per_ns(count, window);
             let burst_tokens = suite::ratio(burst.into(), 1);
             let mut model = suite::Tokens::full(burst_tokens.clone(), per_ns.clone());
-            let steps = if is_full_of_refunds { steps } else { suite::without_refunds(steps) };
+            let steps = if is_full_of_refunds { steps } else { suite::takes_only(steps) };
             let went = suite::walk(&bucket, &mut model, &steps, u64::MAX)?;
             if !is_full_of_refunds {
                 suite::is_bounded(&went, &burst_tokens, &per_ns)?;

@@ -2,25 +2,31 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Invalid, Reserve, Verdict, WarmUpCurve, rate::whole};
+use super::{Algorithm, Invalid, Reserve, Saved, SavedReserve, Verdict, WarmUpCurve, rate::whole};
 use crate::Tick;
 
 /// A limit per second that starts low after a pause and rises to its count.
 ///
 /// *Formula*: `passed in this second + n <= threshold` of [`WarmUpCurve`], in seconds that begin
-/// with the epoch's. An owner who counts passes in another window asks the curve instead.
+/// with the epoch's; for any second, wherever it begins, see [`super::SlidingWarmUp`].
 /// *Burst*: the threshold at once, and twice that around the border of two seconds.
-/// *Memory*: 32 bytes. *Cost*: two floating-point divisions; a few more once a second.
+/// *Memory*: 40 bytes. *Cost*: two comparisons; some floating-point divisions once a second.
 ///
 /// The threshold rises only while tokens pass: an idle or unused service stays cold.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct WarmUp(WarmUpCurve);
+pub struct WarmUp {
+    curve: WarmUpCurve,
+    /// Most whole tokens a second.
+    most: u64,
+}
 
-/// The reserve of one key and what passed in its second: 32 bytes.
+/// The reserve of one key and what passed in its second: 40 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WarmUpState {
-    reserve: Reserve,
-    passed: u64,
+    pub(super) reserve: Reserve,
+    pub(super) passed: u64,
+    /// [`WarmUpCurve::limit`] with this reserve.
+    limit: u64,
 }
 
 impl WarmUp {
@@ -30,25 +36,80 @@ impl WarmUp {
     ///
     /// Those of [`WarmUpCurve::new`].
     pub fn new(count: f64, period: Duration, cold: u32) -> Result<Self, Invalid> {
-        WarmUpCurve::new(count, period, cold).map(Self)
+        Ok(Self { curve: WarmUpCurve::new(count, period, cold)?, most: whole(count) })
     }
 
     /// Tokens a second that may pass at `now`.
     #[must_use]
     pub fn threshold(&self, state: &WarmUpState, now: Tick) -> f64 {
-        let mut state = *state;
-        state.advance(&self.0, now);
-        self.0.threshold(&state.reserve)
+        self.curve.threshold(&state.at(&self.curve, now).reserve)
     }
 }
 
 impl WarmUpState {
     #[inline]
-    fn advance(&mut self, curve: &WarmUpCurve, now: Tick) {
-        if let Some(previous) = self.reserve.previous(now, self.passed) {
-            curve.advance(&mut self.reserve, now, previous);
-            self.passed = 0;
+    pub(super) fn advance(&mut self, curve: &WarmUpCurve, now: Tick) {
+        if !self.reserve.holds(now) {
+            self.turn_over(curve, now);
         }
+    }
+
+    #[inline(never)]
+    fn turn_over(&mut self, curve: &WarmUpCurve, now: Tick) {
+        let previous = curve.previous(&self.reserve, now, self.passed);
+        curve.advance(&mut self.reserve, now, previous);
+        (self.passed, self.limit) = (0, curve.limit(&self.reserve));
+    }
+
+    /// The state as it is at `now`.
+    pub(super) fn at(mut self, curve: &WarmUpCurve, now: Tick) -> Self {
+        self.advance(curve, now);
+        self
+    }
+
+    /// Tokens that the curve lets pass.
+    #[inline]
+    pub(super) const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    pub(super) fn give_back(&mut self, curve: &WarmUpCurve, now: Tick, n: u64) {
+        self.advance(curve, now);
+        self.passed = self.passed.saturating_sub(n);
+    }
+
+    /// Gives back tokens that passed at `since` or later, if that is in this second.
+    pub(super) fn give_back_since(&mut self, curve: &WarmUpCurve, now: Tick, since: Tick, n: u64) {
+        self.advance(curve, now);
+        if curve.had_begun(&self.reserve, since) {
+            self.passed = self.passed.saturating_sub(n);
+        }
+    }
+
+    pub(super) fn charge(&mut self, curve: &WarmUpCurve, now: Tick, n: u64) {
+        self.advance(curve, now);
+        self.passed = self.passed.saturating_add(n);
+    }
+
+    /// Whether it is, at the tick it was brought to, as one that was never used.
+    pub(super) fn is_idle(&self, curve: &WarmUpCurve) -> bool {
+        self.passed == 0 && curve.is_cold(&self.reserve)
+    }
+
+    pub(super) fn adopt(&mut self, curve: &WarmUpCurve, old: &WarmUpCurve, now: Tick) {
+        self.advance(old, now);
+        curve.adopt(&mut self.reserve, old);
+        self.limit = curve.limit(&self.reserve);
+    }
+
+    pub(super) fn restore(
+        curve: &WarmUpCurve,
+        reserve: &SavedReserve,
+        passed: u64,
+        behind: Duration,
+    ) -> Self {
+        let reserve = curve.restore(reserve, behind);
+        Self { reserve, passed, limit: curve.limit(&reserve) }
     }
 }
 
@@ -57,17 +118,17 @@ impl Algorithm for WarmUp {
 
     #[inline]
     fn take(&self, state: &mut WarmUpState, now: Tick, n: u64) -> Verdict {
-        state.advance(&self.0, now);
-        let limit = whole(self.0.count());
-        if n > limit || limit == 0 {
+        state.advance(&self.curve, now);
+        if n > self.most || self.most == 0 {
             return Verdict::NEVER;
         }
-        let threshold = self.0.threshold(&state.reserve);
-        if self.0.admits(threshold, state.passed, n) {
-            state.passed += n;
-            return Verdict::Pass { remaining: whole(threshold).saturating_sub(state.passed) };
-        }
+        let limit = self.most.min(state.limit);
+        let passed = state.passed.saturating_add(n);
         // The first call of a second passes if the count allows it, and this one's does.
+        if passed <= limit || state.passed == 0 {
+            state.passed = passed;
+            return Verdict::Pass { remaining: limit.saturating_sub(passed) };
+        }
         Verdict::Block { retry: Some(state.reserve.until_next(now)) }
     }
 
@@ -78,19 +139,37 @@ impl Algorithm for WarmUp {
 
     /// Only what passed in this second can be given back.
     fn give_back(&self, state: &mut WarmUpState, now: Tick, n: u64) {
-        state.advance(&self.0, now);
-        state.passed = state.passed.saturating_sub(n);
+        state.give_back(&self.curve, now, n);
+    }
+
+    fn give_back_since(&self, state: &mut WarmUpState, now: Tick, since: Tick, n: u64) {
+        state.give_back_since(&self.curve, now, since, n);
+    }
+
+    /// The tokens warm up the service as others do.
+    fn charge(&self, state: &mut WarmUpState, now: Tick, n: u64) {
+        state.charge(&self.curve, now, n);
+    }
+
+    fn used(&self, state: &WarmUpState, now: Tick) -> u64 {
+        state.at(&self.curve, now).passed
     }
 
     fn is_idle(&self, state: &WarmUpState, now: Tick) -> bool {
-        let mut state = *state;
-        state.advance(&self.0, now);
-        state.passed == 0 && self.0.is_cold(&state.reserve)
+        state.at(&self.curve, now).is_idle(&self.curve)
     }
 
     fn adopt(&self, state: &mut WarmUpState, old: &Self, now: Tick) {
-        state.advance(&old.0, now);
-        self.0.adopt(&mut state.reserve, &old.0);
+        state.adopt(&self.curve, &old.curve, now);
+    }
+
+    fn save(&self, state: &WarmUpState, _now: Tick) -> Saved {
+        Saved::WarmUp { reserve: self.curve.save(&state.reserve), passed: state.passed }
+    }
+
+    fn restore(&self, saved: &Saved, behind: Duration) -> Option<WarmUpState> {
+        let Saved::WarmUp { reserve, passed } = saved else { return None };
+        Some(WarmUpState::restore(&self.curve, reserve, *passed, behind))
     }
 }
 
@@ -106,8 +185,8 @@ mod tests {
     }
 
     #[test]
-    fn the_state_is_32_bytes() {
-        assert_eq!(size_of::<WarmUpState>(), 32);
+    fn the_state_is_40_bytes() {
+        assert_eq!(size_of::<WarmUpState>(), 40);
     }
 
     #[test]
@@ -191,6 +270,22 @@ mod tests {
         assert_eq!(hundred.peek(&state, at(0), 0), pass(13));
         hundred.give_back(&mut state, at(0), 99);
         assert_eq!(hundred.peek(&state, at(0), 0), pass(33));
+    }
+
+    #[test]
+    fn a_cost_that_is_known_later_is_paid_in_its_second_and_warms() {
+        let (hundred, mut state) = (warm_up(100.0, 10), WarmUpState::default());
+        assert_eq!(hundred.take(&mut state, at(0), 1), pass(32));
+        hundred.charge(&mut state, at(400), 731);
+        assert_eq!(hundred.used(&state, at(400)), 732);
+        assert_eq!(hundred.take(&mut state, at(400), 1), retry(ms(600)));
+        assert_eq!(admitted(&hundred, &mut state, at(1_000), 200), 100, "268 are left");
+        hundred.give_back_since(&mut state, at(1_000), at(999), 50);
+        assert_eq!(hundred.used(&state, at(1_000)), 100, "of the second before");
+        hundred.give_back_since(&mut state, at(1_000), at(1_000), 50);
+        assert_eq!(hundred.used(&state, at(1_000)), 50);
+        hundred.charge(&mut state, at(1_000), u64::MAX);
+        assert_eq!(hundred.used(&state, at(1_000)), u64::MAX);
     }
 
     #[test]

@@ -13,13 +13,12 @@
 use std::time::Duration;
 
 use super::{
-    Invalid,
+    Invalid, SavedReserve,
     exact::mul_div_ceil,
-    rate::{check_count, check_window, whole},
+    rate::{as_f64, check_count, check_window, whole},
+    saved::back_by_windows,
 };
 use crate::Tick;
-
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// Largest reserve, so that the curve is computed with whole numbers exactly.
 const TOKENS_MAX: f64 = 9_007_199_254_740_992.0;
@@ -43,17 +42,25 @@ pub struct WarmUpCurve {
     warning: u64,
     max: u64,
     slope: f64,
-    /// The reserve above `warning` fills only after a second with fewer passes than this.
+    /// Seconds a token when warm.
+    interval: f64,
+    /// Length of the window in which the owner counts, in seconds.
+    window: f64,
+    /// How often the reserve is brought up to date: a second, or the window of who counts in
+    /// longer ones.
+    step_ns: u64,
+    /// The reserve above `warning` fills only after a step with fewer passes than this.
     fills_below: u64,
-    /// `count` as a fixed-point number with 64 binary places.
+    /// `count` times the step, as a fixed-point number with 64 binary places.
     fill: u128,
 }
 
 /// The reserve of one key: 24 bytes. Full, so cold, before the first call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reserve {
-    /// Number of the second it was brought to, plus one; 0 before the first.
-    second: u64,
+    /// End of the second it was brought to; 0 before the first. A tick before it, however old,
+    /// counts as one in that second.
+    end: Tick,
     tokens: u64,
     /// The fraction of a token that belongs to it, times 2^64.
     fraction: u64,
@@ -68,6 +75,19 @@ impl WarmUpCurve {
     /// [`Invalid::Count`], [`Invalid::Period`], [`Invalid::ColdFactor`] outside of 2 ..= 100,
     /// [`Invalid::WarmUpTooLong`].
     pub fn new(count: f64, period: Duration, cold: u32) -> Result<Self, Invalid> {
+        Self::over(count, period, cold, Duration::from_secs(1))
+    }
+
+    /// As [`Self::new`], for an owner who counts in windows of this length. If they are longer than
+    /// a second, they take its place: a service of which the whole cold threshold was used at the
+    /// start of a window does not cool down for the rest of it.
+    pub(super) fn over(
+        count: f64,
+        period: Duration,
+        cold: u32,
+        window: Duration,
+    ) -> Result<Self, Invalid> {
+        let step = window.max(Duration::from_secs(1));
         let count = check_count(count)?;
         check_window(period)?;
         if !(2..=100).contains(&cold) {
@@ -79,14 +99,18 @@ impl WarmUpCurve {
         }
         let warning = whole(seconds * count) / u64::from(cold - 1);
         let span = whole(2.0 * seconds * count / (1.0 + factor));
+        let a_step = step.as_secs_f64() * count;
         Ok(Self {
             count,
             cold,
             warning,
             max: warning + span,
             slope: (factor - 1.0) / count / as_f64(span),
-            fills_below: (whole(count) / u64::from(cold)).max(1),
-            fill: fixed(count),
+            interval: 1.0 / count,
+            window: window.as_secs_f64(),
+            step_ns: check_window(step)?,
+            fills_below: (whole(a_step) / u64::from(cold)).max(1),
+            fill: fixed(a_step),
         })
     }
 
@@ -94,23 +118,48 @@ impl WarmUpCurve {
     /// second before that. Must come before [`Self::threshold`], and does nothing more than once
     /// a second.
     pub fn advance(&self, reserve: &mut Reserve, now: Tick, previous: u64) {
-        let second = now.0 / SECOND_NS + 1;
-        if second <= reserve.second {
+        if reserve.holds(now) {
             return;
         }
-        if reserve.second == 0 {
+        let after = now.0 - reserve.end.0;
+        // A division takes longer than all the rest, and nearly always it is the next second.
+        let seconds = if after < self.step_ns { 1 } else { after / self.step_ns + 1 };
+        if reserve.end == Tick(0) {
             (reserve.tokens, reserve.fraction) = (self.max, 0);
         } else if reserve.tokens < self.warning || previous < self.fills_below {
-            self.fill(reserve, second - reserve.second);
+            self.fill(reserve, seconds);
         }
-        reserve.second = second;
+        reserve.end = Tick(reserve.end.0.saturating_add(seconds.saturating_mul(self.step_ns)));
         reserve.tokens = reserve.tokens.saturating_sub(previous);
+    }
+
+    /// Tokens that passed in the second before that of `now`, which is not that of the reserve, if
+    /// `passed` did in that.
+    pub(super) const fn previous(&self, reserve: &Reserve, now: Tick, passed: u64) -> u64 {
+        let is_next = now.0.saturating_sub(reserve.end.0) < self.step_ns;
+        if is_next { passed } else { 0 }
+    }
+
+    /// The end of the second after that of the reserve, if it is sure that the service is warm in
+    /// that; `passed` tokens passed in that of the reserve. Cheap, unlike [`Self::advance`].
+    #[inline]
+    pub(super) fn stays_warm(&self, reserve: &Reserve, passed: u64) -> Option<Tick> {
+        let most = u128::from(reserve.tokens) + (self.fill >> 64) + 1;
+        let is_warm = most.saturating_sub(passed.into()) < u128::from(self.warning);
+        is_warm.then(|| Tick(reserve.end.0.saturating_add(self.step_ns)))
+    }
+
+    /// Whether the second of the reserve had begun at `since`.
+    pub(super) const fn had_begun(&self, reserve: &Reserve, since: Tick) -> bool {
+        since.0 >= reserve.end.0.saturating_sub(self.step_ns)
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the lower half is the fraction")]
     fn fill(&self, reserve: &mut Reserve, seconds: u64) {
         let tokens = u128::from(reserve.tokens) << 64 | u128::from(reserve.fraction);
-        let tokens = tokens.saturating_add(self.fill.saturating_mul(u128::from(seconds)));
+        let new =
+            if seconds == 1 { self.fill } else { self.fill.saturating_mul(u128::from(seconds)) };
+        let tokens = tokens.saturating_add(new);
         let full = u128::from(self.max) << 64;
         (reserve.tokens, reserve.fraction) =
             if tokens >= full { (self.max, 0) } else { ((tokens >> 64) as u64, tokens as u64) };
@@ -121,8 +170,15 @@ impl WarmUpCurve {
     pub fn threshold(&self, reserve: &Reserve) -> f64 {
         match self.above(reserve) {
             0 if reserve.tokens < self.warning || self.max == self.warning => self.count,
-            above => (1.0 / (as_f64(above) * self.slope + 1.0 / self.count)).next_up(),
+            above => (1.0 / (as_f64(above) * self.slope + self.interval)).next_up(),
         }
+    }
+
+    /// Whole tokens that may pass in a window with this reserve; when warm no fewer than the owner
+    /// allows, whose count may be more exact than one a second.
+    pub(super) fn limit(&self, reserve: &Reserve) -> u64 {
+        let threshold = self.threshold(reserve);
+        if threshold >= self.count { u64::MAX } else { whole(threshold * self.window) }
     }
 
     /// Whether `n` more tokens may pass in a second in which `passed` have, under `threshold`.
@@ -148,18 +204,37 @@ impl WarmUpCurve {
 
     /// Whether the service is as cold as before its first call.
     pub(super) const fn is_cold(&self, reserve: &Reserve) -> bool {
-        reserve.second == 0 || reserve.tokens == self.max
+        reserve.end.0 == 0 || reserve.tokens == self.max
     }
 
     /// A service that was half warm under `old` is half warm under this curve.
     pub(super) fn adopt(&self, reserve: &mut Reserve, old: &Self) {
-        let tokens = mul_div_ceil(reserve.tokens.into(), self.max.into(), old.max.max(1).into());
-        reserve.tokens = u64::try_from(tokens).unwrap_or(self.max).min(self.max);
-        reserve.fraction = 0;
+        self.fit(reserve, old.max);
     }
 
-    pub(super) const fn count(&self) -> f64 {
-        self.count
+    /// Brings a reserve that held at most `max` tokens to what it holds here.
+    fn fit(&self, reserve: &mut Reserve, max: u64) {
+        let tokens = mul_div_ceil(reserve.tokens.into(), self.max.into(), max.max(1).into());
+        reserve.tokens = u64::try_from(tokens).unwrap_or(self.max).min(self.max);
+        if max != self.max {
+            reserve.fraction = 0;
+        }
+    }
+
+    pub(super) const fn save(&self, reserve: &Reserve) -> SavedReserve {
+        let Reserve { end: Tick(end), tokens, fraction } = *reserve;
+        SavedReserve { max: self.max, end, tokens, fraction }
+    }
+
+    pub(super) fn restore(&self, saved: &SavedReserve, behind: Duration) -> Reserve {
+        let SavedReserve { max, end, tokens, fraction } = *saved;
+        let mut reserve = Reserve { end: Tick(end), tokens, fraction };
+        if let Some(last) = end.checked_sub(1) {
+            let start = back_by_windows(last - last % self.step_ns, self.step_ns, behind);
+            reserve.end = Tick(start.0.saturating_add(self.step_ns));
+        }
+        self.fit(&mut reserve, max);
+        reserve
     }
 
     const fn above(&self, reserve: &Reserve) -> u64 {
@@ -174,25 +249,22 @@ impl Reserve {
         self.tokens
     }
 
-    /// Tokens that passed in the second before that of `now`, if `passed` did in that of the
-    /// reserve; `None` if it is the same second, or an older one.
-    pub(super) const fn previous(&self, now: Tick, passed: u64) -> Option<u64> {
-        match (now.0 / SECOND_NS + 1).saturating_sub(self.second) {
-            0 => None,
-            1 => Some(passed),
-            _ => Some(0),
-        }
+    /// Whether `now` lies in the second of the reserve or before it. The last second ever does not
+    /// end.
+    #[inline]
+    pub(super) const fn holds(&self, now: Tick) -> bool {
+        now.0 < self.end.0 || self.end.0 == u64::MAX
     }
 
     /// Time from `now` to the end of the second of the reserve.
     pub(super) const fn until_next(&self, now: Tick) -> Duration {
-        Tick(self.second.saturating_mul(SECOND_NS)).since(now)
+        self.end.since(now)
     }
-}
 
-#[expect(clippy::cast_precision_loss, reason = "tokens up to 2^53 are exact, more are many")]
-const fn as_f64(tokens: u64) -> f64 {
-    tokens as f64
+    /// The end of the second of the reserve.
+    pub(super) const fn end(&self) -> Tick {
+        self.end
+    }
 }
 
 /// A count with 64 binary places: exact from 2^-11, and to 2^-64 of a token below that.
@@ -213,7 +285,7 @@ mod tests {
     }
 
     fn reserve(tokens: u64) -> Reserve {
-        Reserve { second: at(0).0 / SECOND_NS + 1, tokens, fraction: 0 }
+        Reserve { end: at(1_000), tokens, fraction: 0 }
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Invalid, Line, Rate, Reserve, Verdict, WarmUpCurve, rate::UNITS_MAX};
+use super::{
+    Algorithm, Invalid, Line, Rate, Reserve, Saved, Verdict, WarmUpCurve, rate::UNITS_MAX,
+};
 use crate::Tick;
-
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// How often the time of a retry is corrected. Each step finds more tokens than the one before, by
 /// a smaller and smaller step unless a single call is as large as half the reserve.
@@ -54,6 +54,13 @@ impl WarmUpPacing {
         Ok(Self { curve, rate, longest: rate.units_in(longest) })
     }
 
+    /// The same queue for somebody who waits no longer than `max`.
+    #[must_use]
+    pub fn within(mut self, max: Duration) -> Self {
+        self.longest = self.longest.min(self.rate.units_in(max));
+        self
+    }
+
     /// Gives up the booking whose turn is at `turn`, if nobody has booked behind it. Its time is
     /// free again as far as a warm interval of `n` tokens goes.
     pub fn cancel(&self, state: &mut WarmUpPacingState, turn: Tick, n: u64) -> bool {
@@ -61,13 +68,19 @@ impl WarmUpPacing {
         self.rate.per_ns() > 0 && state.line.leave(self.rate.per_ns(), turn, cost)
     }
 
-    /// Brings the reserve to `now`, and says what `n` tokens cost with it.
     #[inline]
-    fn cost(&self, state: &mut WarmUpPacingState, now: Tick, n: u64) -> Option<u128> {
-        if let Some(previous) = state.reserve.previous(now, state.passed) {
+    fn advance(&self, state: &mut WarmUpPacingState, now: Tick) {
+        if !state.reserve.holds(now) {
+            let previous = self.curve.previous(&state.reserve, now, state.passed);
             self.curve.advance(&mut state.reserve, now, previous);
             state.passed = 0;
         }
+    }
+
+    /// Brings the reserve to `now`, and says what `n` tokens cost with it.
+    #[inline]
+    fn cost(&self, state: &mut WarmUpPacingState, now: Tick, n: u64) -> Option<u128> {
+        self.advance(state, now);
         let cost = self.rate.units(n).filter(|_| self.rate.per_ns() > 0)?;
         Some(self.curve.stretch(&state.reserve, cost)).filter(|cost| *cost < UNITS_MAX)
     }
@@ -80,7 +93,7 @@ impl WarmUpPacing {
     fn retry(&self, state: &WarmUpPacingState, now: Tick, n: u64) -> Option<Duration> {
         let mut at = state.line.seen().max(now);
         let start = at;
-        let next = Tick(at.0 - at.0 % SECOND_NS).plus(Duration::from_secs(1));
+        let next = state.reserve.end();
         for _ in 0..RETRY_STEPS {
             let cost = self.cost(&mut { *state }, at, n)?;
             let due = self.due(state, cost);
@@ -109,10 +122,12 @@ impl Algorithm for WarmUpPacing {
             return Verdict::Pass { remaining: 0 };
         }
         let Some(cost) = self.cost(state, now, n) else { return Verdict::NEVER };
-        let before = *state;
         let verdict = state.line.join(self.rate.per_ns(), cost, self.longest);
-        if let Verdict::Block { .. } = verdict {
-            return Verdict::Block { retry: self.retry(&before, now, n) };
+        if let Verdict::Block { retry } = verdict {
+            // Until the next second the cost is what it is now.
+            let left = state.reserve.until_next(state.line.seen());
+            let retry = retry.filter(|retry| *retry < left).or_else(|| self.retry(state, now, n));
+            return Verdict::Block { retry };
         }
         state.passed = state.passed.saturating_add(n);
         verdict
@@ -128,19 +143,57 @@ impl Algorithm for WarmUpPacing {
         state.line.see(now);
     }
 
+    /// Gives back nothing, as [`Self::give_back`].
+    fn give_back_since(&self, state: &mut WarmUpPacingState, now: Tick, _since: Tick, _n: u64) {
+        state.line.see(now);
+    }
+
+    /// The tokens warm up the service as others do.
+    fn charge(&self, state: &mut WarmUpPacingState, now: Tick, n: u64) {
+        state.line.see(now);
+        if let Some(one) = self.cost(state, now, 1) {
+            let all = self.cost(state, now, n).unwrap_or(UNITS_MAX);
+            state.line.charge(self.rate.per_ns(), one, all);
+            state.passed = state.passed.saturating_add(n);
+        }
+    }
+
+    /// Tokens whose turn is ahead, at the distance in which they stand now.
+    fn used(&self, state: &WarmUpPacingState, now: Tick) -> u64 {
+        let one = self.cost(&mut { *state }, now, 1);
+        one.map_or(0, |one| state.line.tokens(self.rate.per_ns(), now, one))
+    }
+
     /// Idle once cold, and once a call as large as the whole queue would go at once.
     fn is_idle(&self, state: &WarmUpPacingState, now: Tick) -> bool {
         let mut state = *state;
-        let cost = self.cost(&mut state, now, 1).unwrap_or(0);
+        let Some(cost) = self.cost(&mut state, now, 1) else { return true };
         let is_cold = state.passed == 0 && self.curve.is_cold(&state.reserve);
         is_cold && state.line.is_clear(self.rate.per_ns(), now, self.longest + cost)
     }
 
     /// The turns that were promised stay as they are, and the service as warm as it is.
     fn adopt(&self, state: &mut WarmUpPacingState, old: &Self, now: Tick) {
-        old.cost(state, now, 0);
+        old.advance(state, now);
         self.curve.adopt(&mut state.reserve, &old.curve);
         state.line.convert(old.rate.per_ns(), self.rate.per_ns());
+    }
+
+    fn save(&self, state: &WarmUpPacingState, _now: Tick) -> Saved {
+        Saved::WarmUpPacing {
+            reserve: self.curve.save(&state.reserve),
+            passed: state.passed,
+            line: state.line.save(self.rate.per_ns()),
+        }
+    }
+
+    fn restore(&self, saved: &Saved, behind: Duration) -> Option<WarmUpPacingState> {
+        let Saved::WarmUpPacing { reserve, passed, line } = saved else { return None };
+        Some(WarmUpPacingState {
+            reserve: self.curve.restore(reserve, behind),
+            passed: *passed,
+            line: Line::restore(line, self.rate.per_ns(), behind),
+        })
     }
 }
 
@@ -224,6 +277,17 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_cost_that_is_known_later_moves_the_line_back_at_the_cold_distance() {
+        let (hundred, mut state) = (pacing(100.0, 10, SECOND), WarmUpPacingState::default());
+        hundred.charge(&mut state, at(0), 3);
+        assert_eq!(hundred.used(&state, at(0)), 2, "and one whose turn it is");
+        assert_eq!(hundred.take(&mut state, at(0), 1), wait(ms(90)));
+        hundred.charge(&mut state, at(0), u64::MAX);
+        assert!(matches!(hundred.take(&mut state, at(0), 1), Verdict::Block { retry: Some(_) }));
+        assert!(!hundred.is_idle(&state, at(3_600_000)));
+    }
+
     proptest! {
         /// Callers go at least a warm interval apart, nobody waits too long, and a refusal names
         /// the exact time.
@@ -232,14 +296,19 @@ mod tests {
             count in prop::sample::select(vec![0.25, 1.0, 2.5, 7.0, 100.0]),
             cold in 2_u32..8,
             longest in 0_u64..5_000,
-            calls in prop::collection::vec((0_u64..3_000, 1_u64..4), 1..60),
+            calls in prop::collection::vec((0_u64..3_000, 1_u64..4, 0_u8..12), 1..60),
         ) {
             let longest = ms(longest);
             let pacing = WarmUpPacing::new(count, SECOND * 20, cold, longest).unwrap();
             let (mut state, mut now) = (WarmUpPacingState::default(), suite::START);
             let mut last = None;
-            for (gap, n) in calls {
+            for (gap, n, what) in calls {
                 now += gap * 1_000_000;
+                match what {
+                    0 => pacing.charge(&mut state, Tick(now), n),
+                    1 => state = suite::through_disk(&pacing, &state, Tick(now), Duration::ZERO)?,
+                    _ => {}
+                }
                 let before = state;
                 let verdict = pacing.take(&mut state, Tick(now), n);
                 prop_assert_eq!(pacing.peek(&before, Tick(now), n), verdict);
@@ -259,7 +328,7 @@ mod tests {
                     prop_assert!(turn - last + 1 >= suite::floor(&interval), "{turn} after {last}");
                 }
             }
-            prop_assert!(pacing.is_idle(&state, Tick(now + 400_000_000_000)));
+            prop_assert!(pacing.is_idle(&state, Tick(now + 40_000_000_000_000)));
         }
     }
 }

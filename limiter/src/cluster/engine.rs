@@ -1,11 +1,15 @@
 //! The engine: rules in force, namespaces, and the one place where rules are replaced.
 
-use std::{hash::BuildHasher, num::NonZeroU64, ops::Deref};
+use std::{hash::BuildHasher, num::NonZeroU64, ops::Deref, time::SystemTime};
 
 use foldhash::quality::RandomState;
 
 use super::{
-    Applied, Membership, Namespace, NamespacesFull, RuleSet, Settings, namespace::Namespaces,
+    Applied, Membership, Namespace, NamespacesFull, RuleSet, Settings, Switches,
+    departed::Departed,
+    namespace::Namespaces,
+    saved::{Kind, Record, Restored},
+    successor::Ground,
     values::Room,
 };
 use crate::{
@@ -41,6 +45,8 @@ pub struct ClusterEngine {
     room: Room,
     concurrency: Concurrency,
     owners: AtomicU64,
+    /// Counters without a rule.
+    departed: Mutex<Departed>,
     /// Held while a set is built from the one before, so that none is lost.
     replacing: Mutex<()>,
     /// Replaced sets, which a batch may still look at.
@@ -58,6 +64,7 @@ impl ClusterEngine {
             room: Room::new(&settings),
             concurrency: Concurrency::new(settings.tokens_max, RandomState::default().hash_one(0)),
             owners: AtomicU64::new(1),
+            departed: Mutex::default(),
             replacing: Mutex::new(()),
             retired: Mutex::default(),
         }
@@ -69,31 +76,33 @@ impl ClusterEngine {
         &self.settings
     }
 
-    /// Puts `rules` in force in place of all that were. Flows that stay keep what they have used
-    /// when their window has the same shape; a batch that is being decided finishes under the
-    /// rules it began with.
+    /// Puts `rules` in force in place of all that were. A flow keeps what it has used when it is
+    /// counted in the same way as before, also after it was away or moved to another namespace; a
+    /// batch that is being decided finishes under the rules it began with.
     ///
     /// # Errors
     ///
     /// Every rule that cannot be in force beside the others; then nothing changes.
     pub fn replace(&self, rules: Vec<NamespaceRules>) -> Result<Applied, RuleErrors> {
         let _one_at_a_time = lock(&self.replacing);
-        let (namespaces, tokens) = (&self.namespaces, &self.concurrency);
-        let now = self.rules.load();
-        let next = now.successor(rules, namespaces, tokens, &self.room, &self.settings)?;
-        drop(now);
+        let ground = Ground {
+            settings: &self.settings,
+            namespaces: &self.namespaces,
+            tokens: &self.concurrency,
+            room: &self.room,
+        };
+        let next = self.rules.load().successor(rules, ground, &mut lock(&self.departed))?;
         let applied = next.applied();
         let old = self.rules.swap(Arc::new(next));
         lock(&self.retired).push(old);
+        self.free_retired();
         self.namespaces.vacated();
         Ok(applied)
     }
 
-    /// Frees what nobody needs any more: rule sets that were replaced, hot values that fell idle,
-    /// concurrency tokens that are due. No decision waits for it, and none changes by it; call it
-    /// about once a second, from a thread that may be busy for a while.
-    pub fn tidy(&self, now: Tick) {
-        // A set that a batch still looks at is freed the next time, not by the batch.
+    /// Frees sets that were replaced. One that a batch still looks at is freed the next time, not
+    /// by the batch.
+    fn free_retired(&self) {
         let mut free = Vec::new();
         lock(&self.retired).retain(|set| {
             let held = Arc::strong_count(set) > 1;
@@ -102,11 +111,77 @@ impl ClusterEngine {
             }
             held
         });
-        drop(free);
+    }
+
+    /// Frees what nobody needs any more: rule sets that were replaced, hot values that fell idle,
+    /// concurrency tokens that are due, counters without a rule. No decision waits for it, and none
+    /// changes by it but for calendar windows, which take wall time from here: call it before the
+    /// first decision and about once a second, from a thread that may be busy for a while.
+    pub fn tidy(&self, now: Tick, wall: SystemTime) {
+        self.namespaces.wall().set(now, wall);
+        self.free_retired();
         for (_, param) in self.rules.load().params() {
             param.tidy(now);
         }
+        lock(&self.departed).tidy(&self.room, now);
         self.concurrency.expire(now);
+    }
+
+    /// What all flows have used and what still counts of it at `now`, a part at a time, for
+    /// [`restore`](Self::restore) in the next process. Decisions go on meanwhile. Tokens of calls in
+    /// progress are not among it: they are held by connections, which do not outlive the process.
+    ///
+    /// # Errors
+    ///
+    /// The first one of `sink`, which then gets no more.
+    pub fn save<E>(
+        &self,
+        now: Tick,
+        mut sink: impl FnMut(Record) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // While no rule goes or comes back, so that each is found here or there.
+        let (rules, departed) = {
+            let _unchanged = lock(&self.replacing);
+            (self.rules.load(), lock(&self.departed).save(now))
+        };
+        departed.into_iter().try_for_each(&mut sink)?;
+        for (id, flow) in rules.flows() {
+            let Some(counter) = flow.counter() else { continue };
+            if let Some(saved) = counter.save(&flow.counting(), now) {
+                sink(Record(Kind::Flow(id, saved)))?;
+            }
+        }
+        for (id, param) in rules.params() {
+            param.counter().save(id, &param.counting(), now, &mut sink)?;
+        }
+        Ok(())
+    }
+
+    /// Takes in what was saved at `saved_at` by the process before. Comes before the first
+    /// [`replace`](Self::replace): a rule that is made finds there what its id had used, and goes
+    /// on with it if it is counted in the same way. What no rule claims within a day is forgotten.
+    ///
+    /// On a clock that is behind `saved_at` everything that was used moves back with it, rounded so
+    /// that nothing is forgotten early: what is counted in buckets or windows may count for longer,
+    /// by less than one of them.
+    pub fn restore(
+        &self,
+        now: Tick,
+        saved_at: Tick,
+        records: impl IntoIterator<Item = Record>,
+    ) -> Restored {
+        lock(&self.departed).restore(now, saved_at.since(now), records)
+    }
+
+    /// Puts `switches` in force in place of those that were; they act on the next decision.
+    pub fn switch(&self, switches: Switches) {
+        self.namespaces.switch(switches);
+    }
+
+    /// The switches in force.
+    #[must_use]
+    pub fn switches(&self) -> Switches {
+        self.namespaces.switches()
     }
 
     /// The rules in force, for one batch of requests: not to be kept, and never held across a

@@ -1,51 +1,48 @@
-//! A flow rule decides: `ClusterFlowChecker.acquireClusterToken`, exact.
+//! A flow rule decides.
+
+mod adjust;
+mod concurrent;
+mod explain;
+mod lease;
+mod life;
+mod look;
+
+pub use lease::{LeaseRefused, Leased};
+pub(crate) use life::Inherited;
+
+use std::time::Duration;
 
 use super::{
-    FlowTotals, Namespace, SecondTotals,
+    Ask, Namespace,
+    counter::{FlowCounter, Tally, Used},
     limit::{Limit, whole},
-    totals::{Others, Passed},
+    recipe::Recipe,
+    sliding::Sliding,
+    tuned::Tuned,
 };
 use crate::{
-    Concurrency, Decision, Hold, Level, OwnerId, Tick, TokenId, Undecided, WindowShape,
-    rule::{ClusterConfig, FlowRule},
-    sync::{Arc, Mutex, lock},
-    window::Ring,
+    Decision, Level, Tick,
+    algorithm::Verdict,
+    rule::{ClusterConfig, FlowRule, Mode},
+    sync::{Arc, Lazy, MutexGuard, lock},
 };
 
-/// One flow rule in force, with its counter.
+/// One flow rule in force, with its counter. What the usual decision looks at comes first.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Flow {
-    limit: Limit,
-    window: WindowShape,
-    counter: Arc<FlowCounter>,
+    counter: Lazy<Arc<FlowCounter>>,
     namespace: Arc<Namespace>,
-    /// Apart, so that what a decision looks at lies close together.
-    rest: Box<Rest>,
-}
-
-/// What a decision about a rate does not look at.
-#[derive(Debug)]
-struct Rest {
-    rule: FlowRule,
+    sliding: Sliding,
+    /// Whether the usual decision is all there is to it: a sliding window, enforced.
+    is_plain: bool,
+    /// The rule's own; a switch of the namespace goes first.
+    mode: Mode,
+    /// How to make the machine that decides in place of the sliding window.
+    recipe: Option<Arc<Recipe>>,
     /// What is in use of a thread-grade rule.
     level: Option<Arc<Level>>,
-}
-
-/// What a flow has used; shared by the rule sets before and after a rule change.
-///
-/// Aligned to a cache line: with many flows each line is a wait for memory.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-pub(crate) struct FlowCounter(Mutex<Used>);
-
-/// In this order, so that a pass touches one cache line: the lock, what passed, and the first
-/// four words of the ring.
-#[derive(Debug, Default)]
-#[repr(C)]
-struct Used {
-    passed: Passed,
-    ring: Ring,
-    others: Others,
+    rule: FlowRule,
 }
 
 impl Flow {
@@ -53,147 +50,167 @@ impl Flow {
         rule: FlowRule,
         config: &ClusterConfig,
         namespace: Arc<Namespace>,
-        counter: Arc<FlowCounter>,
-        level: Option<Arc<Level>>,
+        recipe: Option<Arc<Recipe>>,
+        inherited: Inherited,
     ) -> Self {
-        Self {
-            limit: Limit::new(rule.count, config),
-            window: config.window,
-            counter,
+        let flow = Self {
+            sliding: Sliding { limit: Limit::new(rule.count, config), shape: config.window },
+            is_plain: recipe.is_none() && config.mode == Mode::Enforce,
+            mode: config.mode,
+            counter: inherited.counter.map_or_else(Lazy::default, Lazy::of),
             namespace,
-            rest: Box::new(Rest { rule, level }),
-        }
+            recipe,
+            level: inherited.level,
+            rule,
+        };
+        flow.take_over(&inherited.leases);
+        flow
     }
 
-    /// Takes `count` tokens, books them for the next bucket, or refuses; check and take are one
-    /// step under the flow's own lock.
+    /// Takes `count` tokens, books them for later, or refuses; check and take are one step under
+    /// the flow's own lock.
     ///
-    /// In no `buckets` consecutive buckets are more tokens admitted than the rule allows, booked
-    /// ones included: a plain request must also leave room in the window that ends with a booked
-    /// bucket, and a booking must fit into that window.
+    /// In no `buckets` consecutive buckets of a sliding window are more tokens admitted than the
+    /// rule allows, booked ones included: a plain request must also leave room in the window that
+    /// ends with a booked bucket, and a booking must fit into that window.
     #[inline]
     pub(crate) fn acquire(&self, now: Tick, count: u32, prioritized: bool) -> Decision {
+        let used = &mut *lock(&self.used().0);
         let count = u64::from(count);
-        let threshold = self.limit.threshold(&self.namespace);
-        let used = &mut *lock(&self.counter.0);
-        used.ring.advance(self.window, now);
-        used.passed.advance(&mut used.others, now);
-        let room = self.room(&used.ring, threshold, count);
+        let is_usual = self.is_plain && self.namespace.enforces();
+        let (true, Used { passed, tally: Tally::Ring(ring), others }) = (is_usual, &mut *used)
+        else {
+            return self.decide(used, now, count, Ask::prioritized(prioritized)).into();
+        };
+        let threshold = self.sliding.limit.threshold(&self.namespace);
+        ring.advance(self.sliding.shape, now);
+        passed.advance(others, now);
+        let room = self.sliding.room(ring, 0, threshold, count);
         if room >= 0.0 {
-            used.ring.add(count);
-            used.passed.add(count);
+            ring.add(count);
+            passed.add(count);
             return Decision::Pass { remaining: whole(room) };
         }
-        if prioritized && self.may_book(&used.ring, threshold, count) {
-            used.ring.book(count);
-            used.others.wait_requests += 1;
-            used.others.wait_tokens += count;
-            return Decision::Wait { wait: used.ring.until_next(now) };
+        let bounds = (threshold, self.namespace.max_occupy_ratio());
+        if prioritized && self.sliding.may_book(ring, 0, bounds, count) {
+            ring.book(count);
+            others.wait_requests += 1;
+            others.wait_tokens += count;
+            return Decision::Wait { wait: ring.until_next(now) };
         }
-        used.others.block_requests += 1;
-        used.others.block_tokens += count;
+        others.block_requests += 1;
+        others.block_tokens += count;
         Decision::Block
     }
 
-    /// Room that `count` plain tokens would leave: in this window, and in the next one when
-    /// somebody has booked there.
-    #[inline]
-    fn room(&self, ring: &Ring, threshold: f64, count: u64) -> f64 {
-        let room = self.limit.room(threshold, ring.sum(), count);
-        // With one bucket the next window begins where this one ends, so they share no token.
-        if ring.booked() == 0 || self.window.buckets() == 1 {
-            return room;
+    /// Takes `count` tokens if nobody has to wait for them.
+    pub(super) fn acquire_at_once(&self, now: Tick, count: u32) -> bool {
+        let ask = Ask { max_wait: Some(Duration::ZERO), ..Ask::default() };
+        self.decide(&mut self.lock(), now, count.into(), ask).is_admitted()
+    }
+
+    /// What the flow has used, for several decisions in one.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Used> {
+        lock(&self.used().0)
+    }
+
+    /// Decides under any algorithm and mode, and counts what came of it unless it was a peek.
+    pub(super) fn decide(&self, used: &mut Used, now: Tick, count: u64, ask: Ask) -> Verdict {
+        used.passed.advance(&mut used.others, now);
+        let verdict = match self.mode() {
+            Mode::Pass => Verdict::Pass { remaining: whole(self.threshold()) },
+            Mode::Block => Verdict::Block { retry: None },
+            Mode::Enforce => self.admit(used, now, count, ask),
+            Mode::Shadow => match self.admit(used, now, count, ask) {
+                Verdict::Block { .. } if ask.peek => Verdict::Pass { remaining: 0 },
+                Verdict::Block { .. } => {
+                    used.others.shadow_requests += 1;
+                    used.others.shadow_tokens += count;
+                    return Verdict::Pass { remaining: 0 };
+                }
+                // Booked, but nobody waits.
+                Verdict::Wait { .. } => Verdict::Pass { remaining: 0 },
+                pass @ Verdict::Pass { .. } => pass,
+            },
+        };
+        if !ask.peek {
+            used.note(verdict, count);
         }
-        room.min(self.limit.room(threshold, ring.sum_next(self.window), count))
+        verdict
     }
 
-    fn may_book(&self, ring: &Ring, threshold: f64, count: u64) -> bool {
-        self.limit.average(ring.booked()) <= self.namespace.max_occupy_ratio() * threshold
-            && self.limit.room(threshold, ring.sum_next(self.window), count) >= 0.0
+    /// What the rule itself says. Takes or books, unless it is a peek.
+    fn admit(&self, used: &mut Used, now: Tick, count: u64, ask: Ask) -> Verdict {
+        match &self.recipe {
+            Some(recipe) if ask.peek => {
+                self.tuned(used, recipe, now).peek(now, count, ask.max_wait)
+            }
+            Some(recipe) => self.tuned(used, recipe, now).take(now, count, ask.max_wait),
+            None => self.admit_sliding(used, now, count, ask),
+        }
     }
 
-    /// Takes a concurrency token for `count` calls in progress, or `None` when the level is full.
-    ///
-    /// The level is the rule's count, times the connected clients for a rule that counts per
-    /// client; `exceedCount` is for rates only (`ConcurrentClusterFlowChecker.java`).
-    ///
-    /// # Errors
-    ///
-    /// [`Undecided::BadRequest`] for a rule that is not of thread grade;
-    /// [`Undecided::TooManyRequests`] when as many tokens are held as the engine allows.
-    pub(crate) fn acquire_concurrent(
-        &self,
-        now: Tick,
-        count: u32,
-        owner: OwnerId,
-        tokens: &Concurrency,
-    ) -> Result<Option<TokenId>, Undecided> {
-        let (Some(level), Some(config)) = (&self.rest.level, &self.rest.rule.cluster) else {
-            return Err(Undecided::BadRequest);
-        };
-        let hold = Hold {
-            count,
-            owner,
-            resource_timeout_ms: config.resource_timeout_ms,
-            client_offline_ms: config.client_offline_ms,
-        };
-        let threshold = self.limit.scoped(&self.namespace);
-        let taken = tokens.acquire(now, level, threshold, hold);
-        taken.map_err(|_full| Undecided::TooManyRequests)
+    fn admit_sliding(&self, used: &mut Used, now: Tick, count: u64, ask: Ask) -> Verdict {
+        let (ring, leased) = used.window(self.sliding.shape, now);
+        let threshold = self.sliding.limit.threshold(&self.namespace);
+        let room = self.sliding.room(ring, leased, threshold, count);
+        if room >= 0.0 {
+            if !ask.peek {
+                ring.add(count);
+            }
+            return Verdict::Pass { remaining: whole(room) };
+        }
+        let bounds = (threshold, self.namespace.max_occupy_ratio());
+        if ask.prioritized && self.sliding.may_book(ring, leased, bounds, count) {
+            let wait = ring.until_next(now);
+            if ask.max_wait.is_none_or(|max| wait <= max) {
+                if !ask.peek {
+                    ring.book(count);
+                }
+                return Verdict::Wait { wait };
+            }
+        }
+        Verdict::Block { retry: None }
     }
 
-    /// Calls in progress of a thread-grade rule; `None` for a rate. Tokens that are due but not
-    /// yet swept may still be counted.
-    #[must_use]
-    pub fn in_use(&self) -> Option<u64> {
-        self.rest.level.as_ref().map(|level| level.in_use())
+    /// The machine and the state of the flow, brought to its rule and to the clients there are.
+    #[inline]
+    fn tuned<'a>(&self, used: &'a mut Used, recipe: &Arc<Recipe>, now: Tick) -> &'a mut Tuned {
+        let count = self.rule.count;
+        match used.tally {
+            Tally::Tuned(ref mut tuned) => {
+                tuned.tune(recipe, count, &self.namespace, now);
+                tuned
+            }
+            Tally::Ring(_) | Tally::Lent(_) => {
+                let clients = recipe.clients(&self.namespace);
+                used.tally = Tally::Tuned(Tuned::new(recipe, count, clients, &self.namespace));
+                self.tuned(used, recipe, now)
+            }
+        }
     }
 
-    /// The level, for the rule that takes this one's place.
-    pub(crate) fn level(&self) -> Option<&Arc<Level>> {
-        self.rest.level.as_ref()
+    /// Takes `count` tokens whatever the limit.
+    fn take_more(&self, used: &mut Used, now: Tick, count: u64) {
+        match &self.recipe {
+            Some(recipe) => self.tuned(used, recipe, now).charge(now, count),
+            None => used.window(self.sliding.shape, now).0.charge(count),
+        }
     }
 
-    /// The rule as it was loaded.
-    #[must_use]
-    pub fn rule(&self) -> &FlowRule {
-        &self.rest.rule
+    /// The counter, made if this is the first that is heard of the flow.
+    #[inline]
+    fn used(&self) -> &FlowCounter {
+        self.counter.get_or_make()
     }
+}
 
-    /// The namespace that the flow belongs to.
-    #[must_use]
-    pub fn namespace(&self) -> &Namespace {
-        &self.namespace
-    }
-
-    /// What the flow decided since its counter was made.
-    #[must_use]
-    pub fn totals(&self) -> FlowTotals {
-        let used = lock(&self.counter.0);
-        used.passed.totals(&used.others)
-    }
-
-    /// What the flow decided in the last whole second before `now`.
-    #[must_use]
-    pub fn last_second(&self, now: Tick) -> SecondTotals {
-        let used = &mut *lock(&self.counter.0);
-        used.passed.last_second(&mut used.others, now)
-    }
-
-    /// Tokens in the window at `now`, and tokens booked for the bucket after it.
-    #[must_use]
-    pub fn usage(&self, now: Tick) -> (u64, u64) {
-        let used = &mut *lock(&self.counter.0);
-        used.ring.advance(self.window, now);
-        (used.ring.sum(), used.ring.booked())
-    }
-
-    pub(crate) fn guard(&self) -> &Arc<Namespace> {
-        &self.namespace
-    }
-
-    /// The counter, for a rule that takes this one's place with the same window.
-    pub(crate) fn counter_for(&self, window: WindowShape) -> Option<Arc<FlowCounter>> {
-        (self.window == window).then(|| Arc::clone(&self.counter))
+impl From<Verdict> for Decision {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Pass { remaining } => Self::Pass { remaining },
+            Verdict::Wait { wait } => Self::Wait { wait },
+            Verdict::Block { .. } => Self::Block,
+        }
     }
 }

@@ -5,6 +5,8 @@ use std::{
     hash::{Hash, Hasher},
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::rule::ItemValue;
 
 /// One hot-parameter value of a request, with its Java type.
@@ -30,14 +32,14 @@ pub enum Param<'a> {
 
 /// A value as counters are found by it: equal exactly when Java's boxed values are `equals`.
 /// Types never mix, 0.0 is not -0.0, and every NaN of a type is the same value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Key {
     Bits(u8, u64),
     Str(Box<str>),
 }
 
 /// A [`Key`] that borrows its text, to look up without allocating.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum KeyRef<'a> {
     Bits(u8, u64),
     Str(&'a str),
@@ -93,6 +95,23 @@ impl Key {
         match self {
             Self::Bits(tag, bits) => KeyRef::Bits(*tag, *bits),
             Self::Str(text) => KeyRef::Str(text),
+        }
+    }
+}
+
+impl Key {
+    /// The value itself.
+    #[expect(clippy::cast_possible_truncation, reason = "what was put in fits")]
+    pub(crate) fn to_value(&self) -> ItemValue {
+        match self {
+            Self::Bits(0, bits) => ItemValue::Int(*bits as i32),
+            Self::Bits(2, bits) => ItemValue::Byte(*bits as i8),
+            Self::Bits(3, bits) => ItemValue::Double(f64::from_bits(*bits)),
+            Self::Bits(4, bits) => ItemValue::Float(f32::from_bits(*bits as u32)),
+            Self::Bits(5, bits) => ItemValue::Short(*bits as i16),
+            Self::Bits(6, bits) => ItemValue::Bool(*bits != 0),
+            Self::Bits(_, bits) => ItemValue::Long(bits.cast_signed()),
+            Self::Str(text) => ItemValue::Str(text.clone()),
         }
     }
 }

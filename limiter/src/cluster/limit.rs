@@ -64,7 +64,7 @@ impl Limit {
 
 /// Largest threshold, 2^53: up to there sums are exact as doubles. The count of a rule ends there,
 /// and so do its products.
-const TOKENS_MAX: f64 = 9_007_199_254_740_992.0;
+pub(crate) const TOKENS_MAX: f64 = 9_007_199_254_740_992.0;
 
 #[expect(clippy::cast_precision_loss, reason = "thresholds end at 2^53, so sums do too")]
 fn as_f64(tokens: u64) -> f64 {

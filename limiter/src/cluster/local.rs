@@ -7,21 +7,18 @@
 //! | share, global    | the rule's count through clients    | `thresholdUnit: window`: the    |
 //! | share, a client  | the rule's count                    | rule's, otherwise one second    |
 //!
-//! The windows and the comparison are those of [`Flow`] and [`ParamFlow`], since it is they that
-//! decide. A grade 0 rule is counted as calls per second, as a server does for such a request.
+//! Algorithm, windows and comparison are those of [`Flow`] and [`ParamFlow`], since it is they that
+//! decide; a `localCount` is a plain sliding window. A grade 0 rule is counted as calls per second, as a server does for such a request.
 
 use super::{
-    Flow, Namespace, Param, ParamFlow, Settings, flow::FlowCounter, namespace::Namespaces,
-    param::ParamCounter, values::Room,
+    Flow, Namespace, Param, ParamFlow, Settings, counting::Counting, namespace::Namespaces,
+    recipe::Recipe, values::Room,
 };
 use crate::{
-    Decision, INTERVAL_MS_MAX, Tick, WindowShape,
-    rule::{ClusterConfig, FlowRule, ParamItem, ParamRule, Scope, ThresholdUnit},
+    INTERVAL_MS_MAX, Tick, WindowShape,
+    rule::{Algorithm, ClusterConfig, FlowRule, ParamItem, ParamRule, Scope, ThresholdUnit},
     sync::Arc,
 };
-
-/// A count that no window reaches: 2^53, up to which counts are exact.
-const NO_LIMIT: f64 = 9_007_199_254_740_992.0;
 
 /// How much of a rule one client may use by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,47 +36,38 @@ pub enum LocalLimit {
 
 /// A flow rule as one client enforces it.
 #[derive(Debug)]
-pub struct LocalFlow {
-    limited: Flow,
-    /// The same counter under a rule that admits everything.
-    granted: Flow,
-}
+pub struct LocalFlow(Flow);
 
 impl LocalFlow {
     /// The rule under `limit`; `None` for a rule without cluster configuration. What `before` has
-    /// counted is kept if its window has the same shape.
+    /// counted is kept if it is counted in the same way.
     #[must_use]
     pub fn new(rule: &FlowRule, limit: LocalLimit, before: Option<&Self>) -> Option<Self> {
         let (config, count) = alone(rule.cluster.as_ref()?, rule.count, limit);
-        let counter = before.and_then(|before| before.limited.counter_for(config.window));
-        let counter = counter.unwrap_or_default();
+        let inherited =
+            before.map(|before| before.0.bequeath(&Counting::of(&config, rule.behavior)));
+        let rule = FlowRule { count, cluster: Some(config.clone()), ..rule.clone() };
+        let inherited = inherited.unwrap_or_default();
         let namespace = namespace();
-        let flow = |count: f64, counter: Arc<FlowCounter>| {
-            let rule = FlowRule { count, cluster: Some(config), ..rule.clone() };
-            Flow::new(rule, &config, Arc::clone(&namespace), counter, None)
-        };
-        Some(Self { limited: flow(count, Arc::clone(&counter)), granted: flow(NO_LIMIT, counter) })
+        let recipe = Recipe::of_flow(&rule, &config, namespace.exceed_count()).map(Arc::new);
+        Some(Self(Flow::new(rule, &config, namespace, recipe, inherited)))
     }
 
-    /// Takes `count` tokens if they fit.
+    /// Takes `count` tokens if they fit at once.
     #[must_use]
     pub fn acquire(&self, now: Tick, count: u32) -> bool {
-        matches!(self.limited.acquire(now, count, false), Decision::Pass { .. })
+        self.0.acquire_at_once(now, count)
     }
 
     /// Counts tokens that a server granted, so that they are not granted here a second time.
     pub fn granted(&self, now: Tick, count: u32) {
-        self.granted.acquire(now, count, false);
+        self.0.charge(now, count);
     }
 }
 
 /// A hot-parameter rule as one client enforces it.
 #[derive(Debug)]
-pub struct LocalParam {
-    limited: ParamFlow,
-    /// The same counters under a rule that admits everything.
-    granted: ParamFlow,
-}
+pub struct LocalParam(ParamFlow);
 
 impl LocalParam {
     /// As [`LocalFlow::new`]. Items with a count of their own share it like the rule's count, and
@@ -90,36 +78,32 @@ impl LocalParam {
         let cluster = rule.cluster.as_ref()?;
         let (mut config, count) = alone(cluster, rule.count, limit);
         if limit == LocalLimit::Own
-            && cluster.local_count.is_none()
+            && cluster.local_count().is_none()
             && cluster.unit == ThresholdUnit::Sentinel
         {
             let ms = rule.duration_sec.saturating_mul(1_000).min(INTERVAL_MS_MAX);
             config.window = WindowShape::new(ms, 10).unwrap_or(WindowShape::SECOND);
         }
-        let counter = before.and_then(|before| before.limited.counter_for(config.window));
-        let counter = counter.unwrap_or_default();
-        let room = Room::new(&settings());
-        let namespace = namespace();
         let item_count = |own: f64| match limit {
             LocalLimit::Own => own,
             LocalLimit::Share { .. } => alone(cluster, own, limit).1,
         };
-        let flow = |count: f64, item_count: &dyn Fn(f64) -> f64, counter: Arc<ParamCounter>| {
-            let items = rule
-                .items
-                .iter()
-                .map(|item| ParamItem { value: item.value.clone(), count: item_count(item.count) });
-            let items = items.collect();
-            let rule = ParamRule { count, items, cluster: Some(config), ..rule.clone() };
-            ParamFlow::new(rule, &config, room.clone(), Arc::clone(&namespace), counter)
-        };
-        Some(Self {
-            limited: flow(count, &item_count, Arc::clone(&counter)),
-            granted: flow(NO_LIMIT, &|_| NO_LIMIT, counter),
-        })
+        let items = rule
+            .items
+            .iter()
+            .map(|item| ParamItem { value: item.value.clone(), count: item_count(item.count) });
+        let items = items.collect();
+        let rule = ParamRule { count, items, cluster: Some(config.clone()), ..rule.clone() };
+        let counting = Counting::of(&config, Recipe::behavior_of_param(&rule));
+        let before = before.map(|before| &before.0);
+        let room = before.map_or_else(|| Room::new(&settings()), |before| before.room().clone());
+        let before = before.filter(|before| before.counting() == counting);
+        let counter = before.map(ParamFlow::counter).unwrap_or_default();
+        let recipe = Recipe::of_param(&rule, &config).map(Arc::new);
+        Some(Self(ParamFlow::new(rule, &config, room, namespace(), recipe, counter)))
     }
 
-    /// Takes `count` tokens of each value if all fit. No value at all does not fit.
+    /// Takes `count` tokens of each value if all fit at once. No value at all does not fit.
     #[must_use]
     pub fn acquire<'a>(
         &self,
@@ -127,18 +111,12 @@ impl LocalParam {
         count: u32,
         params: impl Iterator<Item = Param<'a>> + Clone,
     ) -> bool {
-        matches!(self.limited.acquire(now, count, params), Ok(Decision::Pass { .. }))
+        self.0.acquire_at_once(now, count, params)
     }
 
     /// As [`LocalFlow::granted`], for each value.
-    pub fn granted<'a>(
-        &self,
-        now: Tick,
-        count: u32,
-        params: impl Iterator<Item = Param<'a>> + Clone,
-    ) {
-        // A request without values counts nothing.
-        let _no_value = self.granted.acquire(now, count, params);
+    pub fn granted<'a>(&self, now: Tick, count: u32, params: impl Iterator<Item = Param<'a>>) {
+        self.0.charge(now, count, params);
     }
 }
 
@@ -149,7 +127,15 @@ fn alone(config: &ClusterConfig, count: f64, limit: LocalLimit) -> (ClusterConfi
         ThresholdUnit::Sentinel => second,
         ThresholdUnit::Window => (config.window, ThresholdUnit::Window),
     };
-    let ((window, unit), count) = match (limit, config.local_count, config.scope) {
+    let algorithm = match limit {
+        LocalLimit::Own if config.local_count().is_some() => Algorithm::SlidingWindow,
+        LocalLimit::Own => config.algorithm.clone(),
+        LocalLimit::Share { clients } => match config.scope {
+            Scope::PerClient => config.algorithm.clone(),
+            Scope::Global => config.algorithm.shared_by(clients.max(1)),
+        },
+    };
+    let ((window, unit), count) = match (limit, config.local_count(), config.scope) {
         (LocalLimit::Own, Some(local), _) => (second, local),
         (LocalLimit::Own, None, _) | (LocalLimit::Share { .. }, _, Scope::PerClient) => {
             (of_rule, count)
@@ -158,7 +144,7 @@ fn alone(config: &ClusterConfig, count: f64, limit: LocalLimit) -> (ClusterConfi
             (of_rule, count / f64::from(clients.max(1)))
         }
     };
-    (ClusterConfig { scope: Scope::Global, window, unit, ..*config }, count)
+    (ClusterConfig { scope: Scope::Global, window, unit, algorithm, ..config.clone() }, count)
 }
 
 fn settings() -> Settings {

@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use super::Settings;
+use super::{Settings, Switches, wall::Wall};
 use crate::{
     Tick, WindowShape,
+    rule::Mode,
     sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, lock},
     window::Ring,
 };
@@ -14,34 +15,44 @@ use crate::{
 pub struct Namespace {
     name: Box<str>,
     connected: AtomicU32,
-    guard: Option<Guard>,
+    /// The [`Mode`] that is switched on for all rules, and [`UNGUARDED`]: one number, since each
+    /// decision looks at it.
+    switches: AtomicU32,
+    guard: Guard,
     /// The engine's, here because each decision looks at its namespace anyway.
     exceed_count: f64,
     max_occupy_ratio: f64,
+    wall: Arc<Wall>,
     vacated: Arc<AtomicBool>,
 }
+
+/// There is no bound on requests.
+const UNGUARDED: u32 = 4;
 
 /// Sentinel's `RequestLimiter`: counts requests of any kind and size, 1 s in 10 buckets.
 #[derive(Debug)]
 struct Guard {
-    max_qps: f64,
+    /// Requests a second as the bits of a number, which may be infinite.
+    max_qps: AtomicU64,
     ring: Mutex<Ring>,
     refused: AtomicU64,
 }
 
 impl Namespace {
-    fn new(name: &str, settings: &Settings, vacated: Arc<AtomicBool>) -> Self {
-        let guard = settings.max_allowed_qps.map(|max_qps| Guard {
-            max_qps,
+    fn new(name: &str, settings: &Settings, wall: Arc<Wall>, vacated: Arc<AtomicBool>) -> Self {
+        let guard = Guard {
+            max_qps: AtomicU64::new(0),
             ring: Mutex::default(),
             refused: AtomicU64::new(0),
-        });
+        };
         Self {
             name: name.into(),
             connected: AtomicU32::new(0),
+            switches: AtomicU32::new(0),
             guard,
             exceed_count: settings.exceed_count,
             max_occupy_ratio: settings.max_occupy_ratio,
+            wall,
             vacated,
         }
     }
@@ -71,26 +82,77 @@ impl Namespace {
         self.max_occupy_ratio
     }
 
+    /// Wall time of the engine, for calendars.
+    pub(crate) fn wall(&self) -> &Arc<Wall> {
+        &self.wall
+    }
+
+    /// The mode that is switched on for all rules of the namespace, by itself or by the engine.
+    #[must_use]
+    #[inline]
+    pub fn mode(&self) -> Mode {
+        // Relaxed: as in `connected`.
+        match self.switches.load(Ordering::Relaxed) & !UNGUARDED {
+            1 => Mode::Shadow,
+            2 => Mode::Pass,
+            3 => Mode::Block,
+            _ => Mode::Enforce,
+        }
+    }
+
+    /// Requests per second that the guard lets through; `None`: any number.
+    #[must_use]
+    pub fn max_allowed_qps(&self) -> Option<f64> {
+        Some(self.guard.max_qps()).filter(|max| max.is_finite())
+    }
+
     /// Requests that the guard refused so far.
     #[must_use]
     pub fn refused(&self) -> u64 {
         // Relaxed: as in `connected`.
-        self.guard.as_ref().map_or(0, |guard| guard.refused.load(Ordering::Relaxed))
+        self.guard.refused.load(Ordering::Relaxed)
     }
 
     /// Counts one request, or refuses it when the namespace has made all it may.
     #[inline]
     pub(crate) fn admit(&self, now: Tick) -> bool {
-        self.guard.as_ref().is_none_or(|guard| guard.admit(now))
+        // Relaxed: as in `connected`.
+        self.switches.load(Ordering::Relaxed) & UNGUARDED != 0 || self.guard.admit(now)
+    }
+
+    /// Whether decisions are what the rules say.
+    #[inline]
+    pub(crate) fn enforces(&self) -> bool {
+        // Relaxed: as in `connected`.
+        self.switches.load(Ordering::Relaxed) & !UNGUARDED == 0
+    }
+
+    fn switch(&self, settings: &Settings, switches: &Switches) {
+        let mode = match switches.mode_of(&self.name) {
+            Mode::Enforce => 0,
+            Mode::Shadow => 1,
+            Mode::Pass => 2,
+            Mode::Block => 3,
+        };
+        let max_qps = switches.max_qps_of(&self.name, settings.max_allowed_qps);
+        let unguarded = if max_qps.is_infinite() { UNGUARDED } else { 0 };
+        // Relaxed: as in `connected`.
+        self.guard.max_qps.store(max_qps.to_bits(), Ordering::Relaxed);
+        self.switches.store(mode | unguarded, Ordering::Relaxed);
     }
 }
 
 impl Guard {
+    fn max_qps(&self) -> f64 {
+        // Relaxed: as in `connected`.
+        f64::from_bits(self.max_qps.load(Ordering::Relaxed))
+    }
+
     fn admit(&self, now: Tick) -> bool {
         let ring = &mut *lock(&self.ring);
         ring.advance(WindowShape::SECOND, now);
         #[expect(clippy::cast_precision_loss, reason = "requests of one second, far below 2^53")]
-        let admitted = ring.sum() as f64 + 1.0 <= self.max_qps;
+        let admitted = ring.sum() as f64 + 1.0 <= self.max_qps();
         if admitted {
             ring.add(1);
         } else {
@@ -105,10 +167,17 @@ impl Guard {
 #[derive(Debug)]
 pub(crate) struct Namespaces {
     settings: Settings,
-    by_name: Mutex<BTreeMap<Box<str>, Arc<Namespace>>>,
+    by_name: Mutex<ByName>,
+    wall: Arc<Wall>,
     /// Set when a namespace may have lost its last rule or member, so that peers who name one
     /// namespace after the other at the bound do not cost a look at all of them each time.
     vacated: Arc<AtomicBool>,
+}
+
+#[derive(Debug, Default)]
+struct ByName {
+    namespaces: BTreeMap<Box<str>, Arc<Namespace>>,
+    switches: Switches,
 }
 
 /// No further namespace can be made: as many exist as the settings allow.
@@ -121,7 +190,12 @@ pub struct NamespacesFull {
 
 impl Namespaces {
     pub(crate) fn new(settings: Settings) -> Self {
-        Self { settings, by_name: Mutex::default(), vacated: Arc::default() }
+        Self { settings, by_name: Mutex::default(), wall: Arc::default(), vacated: Arc::default() }
+    }
+
+    /// What calendars take for wall time.
+    pub(crate) fn wall(&self) -> &Wall {
+        &self.wall
     }
 
     /// The namespace of that name, made if need be, for rules: what an operator writes is not
@@ -135,31 +209,45 @@ impl Namespaces {
     pub(crate) fn of_peer(&self, name: &str) -> Result<Arc<Namespace>, NamespacesFull> {
         let by_name = &mut *lock(&self.by_name);
         let max = self.settings.namespaces_max;
-        if by_name.len() >= max && !by_name.contains_key(name) {
+        let namespaces = &mut by_name.namespaces;
+        if namespaces.len() >= max && !namespaces.contains_key(name) {
             // Relaxed: the lock orders everything that is looked at.
             if self.vacated.swap(false, Ordering::Relaxed) {
                 // Every rule and every member holds a clone, made under this lock or from one.
-                by_name.retain(|_, namespace| Arc::strong_count(namespace) > 1);
+                namespaces.retain(|_, namespace| Arc::strong_count(namespace) > 1);
             }
-            if by_name.len() >= max {
+            if namespaces.len() >= max {
                 return Err(NamespacesFull { max });
             }
         }
         Ok(self.get_or_make(by_name, name))
     }
 
-    fn get_or_make(
-        &self,
-        by_name: &mut BTreeMap<Box<str>, Arc<Namespace>>,
-        name: &str,
-    ) -> Arc<Namespace> {
-        if let Some(namespace) = by_name.get(name) {
+    fn get_or_make(&self, by_name: &mut ByName, name: &str) -> Arc<Namespace> {
+        if let Some(namespace) = by_name.namespaces.get(name) {
             return Arc::clone(namespace);
         }
-        let namespace = Namespace::new(name, &self.settings, Arc::clone(&self.vacated));
+        let (wall, vacated) = (Arc::clone(&self.wall), Arc::clone(&self.vacated));
+        let namespace = Namespace::new(name, &self.settings, wall, vacated);
+        namespace.switch(&self.settings, &by_name.switches);
         let namespace = Arc::new(namespace);
-        by_name.insert(name.into(), Arc::clone(&namespace));
+        by_name.namespaces.insert(name.into(), Arc::clone(&namespace));
         namespace
+    }
+
+    /// Puts `switches` in force in place of those that were, for the namespaces that are and for
+    /// those to come.
+    pub(crate) fn switch(&self, switches: Switches) {
+        let by_name = &mut *lock(&self.by_name);
+        by_name.switches = switches;
+        for namespace in by_name.namespaces.values() {
+            namespace.switch(&self.settings, &by_name.switches);
+        }
+    }
+
+    /// The switches in force.
+    pub(crate) fn switches(&self) -> Switches {
+        lock(&self.by_name).switches.clone()
     }
 
     /// Says that rules have gone, and perhaps the last of a namespace.
@@ -170,7 +258,7 @@ impl Namespaces {
 
     /// All namespaces now, by name.
     pub(crate) fn all(&self) -> Vec<Arc<Namespace>> {
-        lock(&self.by_name).values().map(Arc::clone).collect()
+        lock(&self.by_name).namespaces.values().map(Arc::clone).collect()
     }
 }
 

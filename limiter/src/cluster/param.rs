@@ -1,18 +1,30 @@
 //! A hot-parameter rule decides: `ClusterParamFlowChecker.acquireClusterToken`, exact.
 
+mod adjust;
+mod explain;
+mod machine;
+mod saved;
+
+pub(crate) use machine::{Machines, OfCount};
+
+use std::time::Duration;
+
 use foldhash::quality::RandomState;
 use hashbrown::HashMap;
 
 use super::{
-    Namespace,
+    Ask, Namespace,
+    counting::Counting,
     key::{Key, KeyRef, Param},
     limit::{Limit, whole},
-    values::{At, Room, Values},
+    recipe::Recipe,
+    values::{At, Gauge, Room, Tally, Values},
 };
 use crate::{
     Decision, Tick, Undecided, WindowShape,
-    rule::{ClusterConfig, ParamRule},
-    sync::{Arc, Mutex, lock},
+    algorithm::Verdict,
+    rule::{ClusterConfig, Mode, ParamRule},
+    sync::{Arc, Mutex, MutexGuard, lock},
 };
 
 /// One hot-parameter rule in force, with the counters of its values.
@@ -20,12 +32,25 @@ use crate::{
 pub struct ParamFlow {
     limit: Limit,
     /// Values with a threshold of their own; never evicted.
-    items: HashMap<Key, f64, RandomState>,
+    items: HashMap<Key, Own, RandomState>,
+    /// The rule's count, and those of the items, each once.
+    counts: Box<[f64]>,
     room: Room,
     window: WindowShape,
+    mode: Mode,
     counter: Arc<ParamCounter>,
     namespace: Arc<Namespace>,
+    /// How to make the machines that decide in place of the sliding window.
+    recipe: Option<Arc<Recipe>>,
     rule: ParamRule,
+}
+
+/// The threshold of a value.
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    count: f64,
+    /// Which of the rule's counts that is.
+    index: u32,
 }
 
 /// What a rule's values have used; shared by the rule sets before and after a rule change.
@@ -33,11 +58,23 @@ pub struct ParamFlow {
 pub(crate) struct ParamCounter(Mutex<Used>);
 
 #[derive(Debug, Default)]
-struct Used {
+pub(super) struct Used {
     values: Values,
     totals: ParamTotals,
-    /// Where the values of the request that is being decided are counted; kept for its memory.
-    asked_at: Vec<At>,
+    /// The machines that the values were used under last; `None` for a sliding window.
+    machines: Option<Box<Machines>>,
+    /// Of the request that is being decided; kept for its memory.
+    asked_at: Vec<Asked>,
+}
+
+/// Where one value of a request is counted.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    at: At,
+    /// Which of the rule's counts it is held to.
+    index: u32,
+    /// Its counter was made for this request.
+    is_new: bool,
 }
 
 /// What a hot-parameter rule decided since its counter was made; each only rises but `values`.
@@ -45,8 +82,12 @@ struct Used {
 pub struct ParamTotals {
     /// Requests that passed.
     pub pass_requests: u64,
+    /// Requests that were told to wait.
+    pub wait_requests: u64,
     /// Requests that were refused.
     pub block_requests: u64,
+    /// Requests that passed only because the mode is `shadow`.
+    pub shadow_requests: u64,
     /// Uses of the counter that values beyond the cap share.
     pub overflow_uses: u64,
     /// Values that have a counter of their own now.
@@ -59,15 +100,29 @@ impl ParamFlow {
         config: &ClusterConfig,
         room: Room,
         namespace: Arc<Namespace>,
+        recipe: Option<Arc<Recipe>>,
         counter: Arc<ParamCounter>,
     ) -> Self {
+        let mut counts = vec![rule.count];
+        let mut own = |count: f64| {
+            let known = counts.iter().position(|known| *known == count);
+            let index = known.unwrap_or_else(|| {
+                counts.push(count);
+                counts.len() - 1
+            });
+            Own { count, index: u32::try_from(index).unwrap_or(0) }
+        };
+        let items = rule.items.iter().map(|item| (Key::from(&item.value), own(item.count)));
         Self {
             limit: Limit::new(rule.count, config),
-            items: rule.items.iter().map(|item| (Key::from(&item.value), item.count)).collect(),
+            items: items.collect(),
+            counts: counts.into(),
             room,
             window: config.window,
+            mode: config.mode,
             counter,
             namespace,
+            recipe,
             rule,
         }
     }
@@ -86,20 +141,88 @@ impl ParamFlow {
         count: u32,
         params: impl IntoIterator<Item = Param<'a>>,
     ) -> Result<Decision, Undecided> {
-        let count = u64::from(count);
         let used = &mut *lock(&self.counter.0);
+        Ok(self.decide(used, now, count, Ask::default(), params)?.into())
+    }
+
+    /// Takes `count` tokens of each value if nobody has to wait for them.
+    pub(super) fn acquire_at_once<'a>(
+        &self,
+        now: Tick,
+        count: u32,
+        params: impl IntoIterator<Item = Param<'a>>,
+    ) -> bool {
+        let ask = Ask { max_wait: Some(Duration::ZERO), ..Ask::default() };
+        let verdict = self.decide(&mut self.lock(), now, count, ask, params);
+        verdict.is_ok_and(Verdict::is_admitted)
+    }
+
+    /// What the values have used, for several decisions in one.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Used> {
+        lock(&self.counter.0)
+    }
+
+    /// Decides under any mode, and counts what came of it unless it was a peek.
+    pub(super) fn decide<'a>(
+        &self,
+        used: &mut Used,
+        now: Tick,
+        count: u32,
+        ask: Ask,
+        params: impl IntoIterator<Item = Param<'a>>,
+    ) -> Result<Verdict, Undecided> {
+        let mut params = params.into_iter();
+        let mode = self.mode();
+        let verdict = match mode {
+            Mode::Enforce | Mode::Shadow => self.admit(used, now, count.into(), ask, params)?,
+            Mode::Pass | Mode::Block if params.next().is_none() => {
+                return Err(Undecided::BadRequest);
+            }
+            Mode::Pass => Verdict::Pass { remaining: whole(self.limit.scoped(&self.namespace)) },
+            Mode::Block => Verdict::Block { retry: None },
+        };
+        let totals = &mut used.totals;
+        let (verdict, counted) = match verdict {
+            Verdict::Block { .. } if mode == Mode::Shadow => {
+                (Verdict::Pass { remaining: 0 }, &mut totals.shadow_requests)
+            }
+            // Booked, but nobody waits.
+            Verdict::Wait { .. } if mode == Mode::Shadow => {
+                (Verdict::Pass { remaining: 0 }, &mut totals.pass_requests)
+            }
+            Verdict::Pass { .. } => (verdict, &mut totals.pass_requests),
+            Verdict::Wait { .. } => (verdict, &mut totals.wait_requests),
+            Verdict::Block { .. } => (verdict, &mut totals.block_requests),
+        };
+        *counted += u64::from(!ask.peek);
+        Ok(verdict)
+    }
+
+    /// What the rule itself says. Takes or books, unless it is a peek.
+    fn admit<'a>(
+        &self,
+        used: &mut Used,
+        now: Tick,
+        count: u64,
+        ask: Ask,
+        params: impl Iterator<Item = Param<'a>>,
+    ) -> Result<Verdict, Undecided> {
+        if let Some(recipe) = &self.recipe {
+            return self.admit_by_machines(used, recipe, now, count, ask, params);
+        }
+        let gauge = Gauge::Sliding(self.window);
         used.asked_at.clear();
         let mut least = f64::INFINITY;
         for param in params {
             let key = KeyRef::of(&param);
-            let own = self.own_count(key);
-            let limit = own.map_or(self.limit, |own| self.limit.with_count(own));
-            let at = used.values.locate(key, self.window, now, &self.room, own.is_some());
-            used.asked_at.push(at);
-            let counter = used.values.counter(at, self.window, now);
+            let own = self.own(key);
+            let limit = own.map_or(self.limit, |own| self.limit.with_count(own.count));
+            let (at, is_new) = used.values.locate(key, gauge, now, &self.room, own.is_some());
+            used.asked_at.push(Asked { at, index: 0, is_new });
+            let counter = used.values.counter(at, gauge, 0, now);
             counter.asked += count;
-            let threshold = limit.scoped(&self.namespace);
-            least = least.min(limit.room(threshold, counter.ring.sum(), counter.asked));
+            let Tally::Ring(ring) = &counter.tally else { continue };
+            least = least.min(limit.room(limit.scoped(&self.namespace), ring.sum(), counter.asked));
             if least < 0.0 {
                 break;
             }
@@ -108,32 +231,59 @@ impl ParamFlow {
             return Err(Undecided::BadRequest);
         }
         let passes = least >= 0.0;
-        for &at in &used.asked_at {
-            let counter = used.values.counter(at, self.window, now);
+        for &Asked { at, .. } in &used.asked_at {
+            let counter = used.values.counter(at, gauge, 0, now);
             let asked = std::mem::take(&mut counter.asked);
-            if passes && asked > 0 {
-                counter.ring.add(asked);
+            if passes && asked > 0 && !ask.peek {
+                counter.charge(now, asked);
             }
         }
-        if !passes {
-            used.totals.block_requests += 1;
-            return Ok(Decision::Block);
+        if !passes || ask.peek {
+            for asked in used.asked_at.iter().filter(|asked| asked.is_new) {
+                used.values.unmake(asked.at);
+            }
         }
-        used.totals.pass_requests += 1;
-        Ok(Decision::Pass { remaining: whole(least) })
+        if passes {
+            Ok(Verdict::Pass { remaining: whole(least) })
+        } else {
+            Ok(Verdict::Block { retry: None })
+        }
     }
 
     /// Forgets idle values, letting go of the lock now and then.
     pub(crate) fn tidy(&self, now: Tick) {
         const BATCH: usize = 512;
-        while lock(&self.counter.0).values.tidy(self.window, now, &self.room, BATCH) {}
+        loop {
+            let Used { values, machines, .. } = &mut *lock(&self.counter.0);
+            let gauge = Gauge::of(self.window, machines.as_deref());
+            if !values.tidy(gauge, now, &self.room, BATCH) {
+                break;
+            }
+        }
     }
 
-    fn own_count(&self, key: KeyRef<'_>) -> Option<f64> {
+    /// The threshold of a value that has its own.
+    #[inline]
+    fn own(&self, key: KeyRef<'_>) -> Option<Own> {
         if self.items.is_empty() {
             return None;
         }
         self.items.get(&key).copied()
+    }
+
+    /// The threshold of all others.
+    fn default(&self) -> Own {
+        Own { count: self.rule.count, index: 0 }
+    }
+
+    /// What becomes of the rule's decisions: the widest switch that is not at
+    /// [`Mode::Enforce`] decides.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        match self.namespace.mode() {
+            Mode::Enforce => self.mode,
+            switched => switched,
+        }
     }
 
     /// The rule as it was loaded.
@@ -163,8 +313,32 @@ impl ParamFlow {
         &self.namespace
     }
 
-    /// The counters, for a rule that takes this one's place with the same window.
-    pub(crate) fn counter_for(&self, window: WindowShape) -> Option<Arc<ParamCounter>> {
-        (self.window == window).then(|| Arc::clone(&self.counter))
+    /// How the rule counts.
+    pub(crate) fn counting(&self) -> Counting {
+        let config = self.rule.cluster.as_ref();
+        config.map_or(Counting::Sliding(self.window), |config| {
+            Counting::of(config, Recipe::behavior_of_param(&self.rule))
+        })
+    }
+
+    /// The counters, for a rule that takes this one's place.
+    pub(crate) fn counter(&self) -> Arc<ParamCounter> {
+        Arc::clone(&self.counter)
+    }
+
+    /// The room that the counters are in.
+    pub(super) fn room(&self) -> &Room {
+        &self.room
+    }
+}
+
+impl ParamCounter {
+    /// Whether nothing of it counts any more, for a rule that counts so.
+    pub(crate) fn is_idle(&self, counting: &Counting, room: &Room, now: Tick) -> bool {
+        const BATCH: usize = 512;
+        let Used { values, machines, .. } = &mut *lock(&self.0);
+        let gauge = Gauge::of(counting.shape(), machines.as_deref());
+        while values.tidy(gauge, now, room, BATCH) {}
+        values.len() == 0 && values.shared_is_idle(gauge, now)
     }
 }

@@ -1,24 +1,21 @@
 //! All rules in force: one immutable value, replaced as a whole.
 
-use rustc_hash::FxHashMap;
-use sha2::{Digest, Sha256};
+use std::time::Duration;
 
-use super::{Flow, Param, ParamFlow, Settings, namespace::Namespaces, values::Room};
-use crate::{
-    Concurrency, Decision, Level, OwnerId, Tick, TokenId, Undecided,
-    rule::{ClusterConfig, Finding, Grade, NamespaceRules, RuleErrors, duplicate_ids},
-    sync::Arc,
-};
+use rustc_hash::FxHashMap;
+
+use super::{Ask, Explained, Flow, LeaseId, LeaseRefused, Leased, Param, ParamFlow, What};
+use crate::{Concurrency, Decision, OwnerId, Tick, TokenId, Undecided, sync::Arc};
 
 /// The rules in force, found by flow id. Flow rules and hot-parameter rules are two id spaces, as
 /// in Sentinel.
+///
+/// A rule that is the same in two sets is one object in both, with its counter.
 #[derive(Debug, Default)]
 pub struct RuleSet {
-    flows: FxHashMap<i64, Flow>,
-    params: FxHashMap<i64, ParamFlow>,
-    /// Levels of rules that are gone while calls are still in progress, should they come back.
-    orphans: FxHashMap<i64, Arc<Level>>,
-    applied: Applied,
+    pub(super) flows: FxHashMap<i64, Arc<Flow>>,
+    pub(super) params: FxHashMap<i64, Arc<ParamFlow>>,
+    pub(super) applied: Applied,
 }
 
 /// Which rules are in force.
@@ -26,7 +23,7 @@ pub struct RuleSet {
 pub struct Applied {
     /// Rises by one with every set that differs from the one before; 0 before the first.
     pub revision: u64,
-    /// The same for equal sets, wherever they are in force: the first eight bytes of a SHA-256.
+    /// The same for equal sets, wherever they are in force.
     pub hash: u64,
     /// Flow rules in force.
     pub flows: usize,
@@ -102,43 +99,138 @@ impl RuleSet {
         flow.acquire_concurrent(now, count, owner, tokens)
     }
 
-    /// The level of a flow id: of its rule, or of one that is gone.
-    fn level(&self, flow_id: i64) -> Option<Arc<Level>> {
-        let level = self.flows.get(&flow_id).and_then(Flow::level);
-        level.or_else(|| self.orphans.get(&flow_id)).map(Arc::clone)
+    /// Decides as [`acquire_flow`](Self::acquire_flow) or [`acquire_param`](Self::acquire_param)
+    /// does, or only looks, and says why.
+    ///
+    /// # Errors
+    ///
+    /// As those. A thread-grade rule can be peeked at only: its tokens need an owner.
+    pub fn ask(&self, now: Tick, what: &What<'_>, ask: Ask) -> Result<Explained, Undecided> {
+        let count = tokens(what.id(), what.count())?;
+        match what {
+            What::Flow { id, .. } => {
+                let flow = self.flows.get(id).ok_or(Undecided::NoRule)?;
+                admitted(flow.guard().admit(now))?;
+                flow.ask(now, count, ask)
+            }
+            What::Param { id, values, .. } => {
+                let param = self.some_param(*id, values)?;
+                admitted(param.guard().admit(now))?;
+                param.ask(now, count, ask, values)
+            }
+        }
     }
 
-    /// Levels of this set that still have calls in progress and no rule in `next`.
-    fn orphans_of(&self, next: &Self) -> FxHashMap<i64, Arc<Level>> {
-        let of_rules = self.flows.iter().filter_map(|(id, flow)| Some((id, flow.level()?)));
-        let all = of_rules.chain(&self.orphans);
-        let gone = all.filter(|(id, level)| {
-            let taken_over = next.flows.get(id).is_some_and(|flow| flow.level().is_some());
-            !taken_over && level.in_use() > 0
-        });
-        gone.map(|(id, level)| (*id, Arc::clone(level))).collect()
+    /// Gives back tokens that were taken at most `age` ago and not used: as many more may pass.
+    ///
+    /// Nobody gets a token twice: what no window holds any more, and what a bucket has refilled
+    /// since, is not given back. A place in a queue is not either, since the turns behind it are
+    /// promised.
+    ///
+    /// # Errors
+    ///
+    /// [`Undecided::BadRequest`], [`Undecided::NoRule`]. The namespace's guard is not asked, here
+    /// and below.
+    pub fn give_back(&self, now: Tick, what: &What<'_>, age: Duration) -> Result<(), Undecided> {
+        let count = tokens(what.id(), what.count())?;
+        match what {
+            What::Flow { id, .. } => {
+                self.flows.get(id).ok_or(Undecided::NoRule)?.give_back(now, count, age);
+            }
+            What::Param { id, values, .. } => {
+                self.some_param(*id, values)?.give_back(now, count, age, values);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes tokens whatever the limit: a cost that is known only afterwards. Who asks next waits
+    /// until they are gone.
+    ///
+    /// # Errors
+    ///
+    /// As [`give_back`](Self::give_back).
+    pub fn charge(&self, now: Tick, what: &What<'_>) -> Result<(), Undecided> {
+        let count = tokens(what.id(), what.count())?;
+        match what {
+            What::Flow { id, .. } => {
+                self.flows.get(id).ok_or(Undecided::NoRule)?.charge(now, count);
+            }
+            What::Param { id, values, .. } => {
+                self.some_param(*id, values)?.charge(now, count, values.iter().cloned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets what the flow, or the values, have used. Tokens on lease count on.
+    ///
+    /// # Errors
+    ///
+    /// As [`give_back`](Self::give_back); the count is not looked at.
+    pub fn reset(&self, now: Tick, what: &What<'_>) -> Result<(), Undecided> {
+        tokens(what.id(), 1)?;
+        match what {
+            What::Flow { id, .. } => self.flows.get(id).ok_or(Undecided::NoRule)?.reset(),
+            What::Param { id, values, .. } => self.some_param(*id, values)?.reset(now, values),
+        }
+        Ok(())
+    }
+
+    /// Takes back a lease of which so many tokens were spent, and grants one of up to `want`
+    /// tokens of a flow rule; with `want` 0 it only takes back.
+    ///
+    /// # Errors
+    ///
+    /// [`Undecided::BadRequest`], [`Undecided::NoRule`], or [`Undecided::TooManyRequests`] from the
+    /// namespace's guard, which counts one request.
+    pub fn lease(
+        &self,
+        now: Tick,
+        flow_id: i64,
+        want: u32,
+        returned: Option<(LeaseId, u32)>,
+    ) -> Result<Result<Leased, LeaseRefused>, Undecided> {
+        tokens(flow_id, 1)?;
+        let flow = self.flows.get(&flow_id).ok_or(Undecided::NoRule)?;
+        // What comes back is taken whatever the guard says.
+        let is_admitted = want == 0 || flow.guard().admit(now);
+        let leased = flow.lease(now, if is_admitted { want } else { 0 }, returned);
+        admitted(is_admitted)?;
+        Ok(leased)
+    }
+
+    pub(super) fn some_param(
+        &self,
+        id: i64,
+        values: &[Param<'_>],
+    ) -> Result<&ParamFlow, Undecided> {
+        if values.is_empty() {
+            return Err(Undecided::BadRequest);
+        }
+        self.param(id).ok_or(Undecided::NoRule)
     }
 
     /// The flow rule with that id.
     #[must_use]
     pub fn flow(&self, flow_id: i64) -> Option<&Flow> {
-        self.flows.get(&flow_id)
+        self.flows.get(&flow_id).map(|flow| &**flow)
     }
 
     /// The hot-parameter rule with that id.
     #[must_use]
     pub fn param(&self, flow_id: i64) -> Option<&ParamFlow> {
-        self.params.get(&flow_id)
+        self.params.get(&flow_id).map(|param| &**param)
     }
 
     /// All flow rules with their ids, in no order.
     pub fn flows(&self) -> impl Iterator<Item = (i64, &Flow)> {
-        self.flows.iter().map(|(id, flow)| (*id, flow))
+        self.flows.iter().map(|(id, flow)| (*id, &**flow))
     }
 
     /// All hot-parameter rules with their ids, in no order.
     pub fn params(&self) -> impl Iterator<Item = (i64, &ParamFlow)> {
-        self.params.iter().map(|(id, flow)| (*id, flow))
+        self.params.iter().map(|(id, param)| (*id, &**param))
     }
 
     /// Revision, hash and size of this set.
@@ -146,103 +238,17 @@ impl RuleSet {
     pub fn applied(&self) -> Applied {
         self.applied
     }
-
-    /// The set that follows `self`: counters of flows whose window has the same shape go on.
-    ///
-    /// # Errors
-    ///
-    /// Every rule that cannot be in force beside the others; `self` stays what it is.
-    pub(crate) fn successor(
-        &self,
-        rules: Vec<NamespaceRules>,
-        namespaces: &Namespaces,
-        tokens: &Concurrency,
-        room: &Room,
-        settings: &Settings,
-    ) -> Result<Self, RuleErrors> {
-        fits(&rules, settings.rules_max)?;
-        let hash = hash(&rules);
-        let mut next = Self::default();
-        for set in rules {
-            let namespace = namespaces.of_rules(&set.namespace);
-            for rule in set.flow {
-                let Some(config) = rule.cluster else { continue };
-                let old = self.flows.get(&config.flow_id);
-                let counter = old.and_then(|flow| flow.counter_for(config.window));
-                let counter = counter.unwrap_or_default();
-                let level = (rule.grade == Grade::Thread)
-                    .then(|| self.level(config.flow_id).unwrap_or_else(|| tokens.level()));
-                let namespace = Arc::clone(&namespace);
-                let flow = Flow::new(rule, &config, namespace, counter, level);
-                next.flows.insert(config.flow_id, flow);
-            }
-            for rule in set.param {
-                let Some(config) = rule.cluster else { continue };
-                let old = self.params.get(&config.flow_id);
-                let counter = old.and_then(|flow| flow.counter_for(config.window));
-                let counter = counter.unwrap_or_default();
-                let (namespace, room) = (Arc::clone(&namespace), room.clone());
-                let flow = ParamFlow::new(rule, &config, room, namespace, counter);
-                next.params.insert(config.flow_id, flow);
-            }
-        }
-        next.orphans = self.orphans_of(&next);
-        let changed = self.applied.revision == 0 || hash != self.applied.hash;
-        next.applied = Applied {
-            revision: self.applied.revision + u64::from(changed),
-            hash,
-            flows: next.flows.len(),
-            params: next.params.len(),
-        };
-        Ok(next)
-    }
 }
 
 /// A request's tokens, if it can be one at all.
 #[inline]
-fn tokens(flow_id: i64, count: i32) -> Result<u32, Undecided> {
+pub(super) fn tokens(flow_id: i64, count: i32) -> Result<u32, Undecided> {
     match u32::try_from(count) {
         Ok(count) if count > 0 && flow_id > 0 => Ok(count),
         _ => Err(Undecided::BadRequest),
     }
 }
 
-/// Whether the rules may be in force together: not too many, and no id twice.
-fn fits(rules: &[NamespaceRules], max: usize) -> Result<(), RuleErrors> {
-    let flows = |set: &NamespaceRules| set.flow.iter().filter_map(|r| r.cluster).collect();
-    let params = |set: &NamespaceRules| set.param.iter().filter_map(|r| r.cluster).collect();
-    let mut errors = duplicates(rules, flows);
-    errors.extend(duplicates(rules, params));
-    let count: usize = rules.iter().map(|set| set.flow.len() + set.param.len()).sum();
-    if count > max {
-        errors
-            .push(Finding::of_set("rules", &format!("{count} rules, of which {max} are allowed")));
-    }
-    if errors.is_empty() { Ok(()) } else { Err(RuleErrors(errors)) }
-}
-
-fn duplicates(
-    rules: &[NamespaceRules],
-    configs: impl Fn(&NamespaceRules) -> Vec<ClusterConfig>,
-) -> Vec<Finding> {
-    let ids = rules
-        .iter()
-        .flat_map(|set| configs(set).into_iter().map(|config| (config.flow_id, &*set.namespace)));
-    let name = |namespace: &&str| format!("namespace {namespace}");
-    duplicate_ids(ids, name, Finding::of_set)
-}
-
-/// A digest that does not depend on the order of namespaces or rules.
-fn hash(rules: &[NamespaceRules]) -> u64 {
-    let mut sum = 0_u64;
-    let mut add = |namespace: &str, rule: &dyn std::fmt::Debug| {
-        let digest = Sha256::digest(format!("{namespace:?} {rule:?}"));
-        let head = digest.first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
-        sum = sum.wrapping_add(head);
-    };
-    for set in rules {
-        set.flow.iter().filter(|r| r.cluster.is_some()).for_each(|r| add(&set.namespace, r));
-        set.param.iter().filter(|r| r.cluster.is_some()).for_each(|r| add(&set.namespace, r));
-    }
-    sum
+fn admitted(is_admitted: bool) -> Result<(), Undecided> {
+    if is_admitted { Ok(()) } else { Err(Undecided::TooManyRequests) }
 }

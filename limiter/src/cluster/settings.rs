@@ -8,6 +8,9 @@ pub struct Settings {
     /// Share of the threshold that may wait in bookings when one more is asked for. Compared
     /// before the new booking, as Sentinel does: with 0 one booking at a time is possible.
     pub max_occupy_ratio: f64,
+    /// Whether `controlBehavior` means nothing to rules of the server, as in Sentinel: what is over
+    /// the threshold is refused, and nobody is paced or warms up.
+    pub ignore_control_behavior: bool,
     /// Requests per second that one namespace may make, whatever they ask for; `None`: any.
     pub max_allowed_qps: Option<f64>,
     /// Namespaces that may exist at once, with rules or with connections.
@@ -29,6 +32,7 @@ impl Default for Settings {
         Self {
             exceed_count: 1.0,
             max_occupy_ratio: 1.0,
+            ignore_control_behavior: false,
             max_allowed_qps: Some(30_000.0),
             namespaces_max: 10_000,
             rules_max: 2_000_000,

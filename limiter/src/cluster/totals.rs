@@ -19,6 +19,10 @@ pub struct FlowTotals {
     pub block_requests: u64,
     /// Tokens of those requests.
     pub block_tokens: u64,
+    /// Requests that passed only because the mode is `shadow`.
+    pub shadow_requests: u64,
+    /// Tokens of those requests. They were not taken, and are not among those that passed.
+    pub shadow_tokens: u64,
 }
 
 /// What a flow decided in one second that is aligned to the epoch, each request in the second of
@@ -31,6 +35,13 @@ pub struct SecondTotals {
     pub admitted_tokens: u64,
     /// Tokens that were refused.
     pub blocked_tokens: u64,
+}
+
+impl SecondTotals {
+    /// Nothing, in the last whole second before `now`.
+    pub(crate) fn before(now: Tick) -> Self {
+        Self { second: (now.0 / SECOND_NS).saturating_sub(1), ..Self::default() }
+    }
 }
 
 /// What every pass counts. Apart from the [`Others`], so that it shares a cache line with the
@@ -51,6 +62,8 @@ pub(crate) struct Others {
     pub(crate) wait_tokens: u64,
     pub(crate) block_requests: u64,
     pub(crate) block_tokens: u64,
+    pub(crate) shadow_requests: u64,
+    pub(crate) shadow_tokens: u64,
     /// Admitted and blocked tokens when the current second began.
     start: (u64, u64),
     /// Admitted and blocked tokens of the second before it.
@@ -69,7 +82,8 @@ impl Passed {
 
     #[inline(never)]
     fn begin_second(&mut self, others: &mut Others, now: Tick) {
-        let sums = (self.tokens + others.wait_tokens, others.block_tokens);
+        let admitted = self.tokens + others.wait_tokens + others.shadow_tokens;
+        let sums = (admitted, others.block_tokens);
         let second_end = (now.0 / SECOND_NS + 1).saturating_mul(SECOND_NS);
         let follows = second_end == self.second_end.saturating_add(SECOND_NS);
         others.last = if follows { minus(sums, others.start) } else { (0, 0) };
@@ -82,6 +96,11 @@ impl Passed {
         self.tokens += tokens;
     }
 
+    /// Tokens that passed without a request of their own: a lease was spent.
+    pub(crate) fn add_tokens(&mut self, tokens: u64) {
+        self.tokens += tokens;
+    }
+
     pub(crate) fn totals(&self, others: &Others) -> FlowTotals {
         FlowTotals {
             pass_requests: self.requests,
@@ -90,6 +109,8 @@ impl Passed {
             wait_tokens: others.wait_tokens,
             block_requests: others.block_requests,
             block_tokens: others.block_tokens,
+            shadow_requests: others.shadow_requests,
+            shadow_tokens: others.shadow_tokens,
         }
     }
 
@@ -133,6 +154,7 @@ mod tests {
         let last = last_second(&mut totals, 9_000);
         assert_eq!(last, SecondTotals { second: 8, admitted_tokens: 9, blocked_tokens: 9 });
         let last = last_second(&mut totals, 12_000);
+        assert_eq!(last, SecondTotals::before(Tick::from_ms(12_000)));
         assert_eq!(last, SecondTotals { second: 11, admitted_tokens: 0, blocked_tokens: 0 });
     }
 

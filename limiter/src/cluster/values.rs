@@ -2,136 +2,189 @@
 //!
 //! Counters are found through a hash index and chained by last use, the longest unused first. All
 //! values of a rule share one window, so the first of the chain is the first to fall idle: one
-//! look tells whether anything can be reused, however many there are.
+//! look tells whether anything can be reused, however many there are. Of a bucket or a queue that
+//! is not so: there the first goes to the end when it is not idle, and somebody else is looked at
+//! the next time.
 
 mod chain;
+mod gauge;
 mod index;
-
-use std::sync::atomic::{AtomicU64, Ordering};
+mod room;
+mod slab;
 
 use self::{
     chain::{Chain, Slot},
     index::Index,
+    room::Account,
 };
-use super::{Settings, key::KeyRef};
-use crate::{Tick, WindowShape, sync::Arc, window::Ring};
+pub(crate) use self::{
+    gauge::{Counter, Gauge, Tally, Tuned},
+    room::Room,
+};
+use super::key::{Key, KeyRef};
+use crate::Tick;
 
 /// Which counter answers for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     /// Its own.
     Own(u32),
-    /// The one that values beyond the cap share.
-    Overflow,
-}
-
-/// What one value has used, and what the request that is being decided asks of it: a value may
-/// stand in it several times.
-#[derive(Debug, Default)]
-pub(crate) struct Counter {
-    pub(crate) ring: Ring,
-    /// Zero between two decisions.
-    pub(crate) asked: u64,
+    /// The one of all values that have none.
+    Shared,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Values {
     index: Index,
     chain: Chain,
-    /// What values beyond the cap share.
-    overflow: Counter,
+    /// What values without a counter of their own have used together, which is nothing as long as
+    /// there is room. A new counter begins as this one: the value may be among those that it
+    /// answered for, and no new one lies behind the time at which another was forgotten.
+    shared: Counter,
     overflow_uses: u64,
-}
-
-/// How much may be kept.
-#[derive(Clone, Debug)]
-pub(crate) struct Room {
-    /// Values of one rule.
-    pub(crate) values: usize,
-    /// Bytes of all rules together, and how many are used.
-    pub(crate) bytes: u64,
-    pub(crate) used: Arc<AtomicU64>,
-}
-
-impl Room {
-    pub(crate) fn new(settings: &Settings) -> Self {
-        let (values, bytes) = (settings.values_max, settings.values_bytes_max);
-        Self { values, bytes, used: Arc::default() }
-    }
-
-    fn has(&self, values: usize, bytes: u64) -> bool {
-        // Relaxed: a bound on memory may be passed by what is being allocated at this moment.
-        values < self.values
-            && self.used.load(Ordering::Relaxed).saturating_add(bytes) <= self.bytes
-    }
-
-    fn take(&self, bytes: u64) {
-        self.used.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn give_back(&self, bytes: u64) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-    }
+    account: Account,
+    /// Bytes that keys and counters take beside their slots.
+    beside: u64,
 }
 
 impl Values {
     /// The counter that answers for `key` at `now`, made if need be. When there is no room for a
     /// new one, an idle one is taken over; when none is idle, the shared counter answers, unless
-    /// the key is `pinned`.
+    /// the key is `pinned`. Also says whether it was made now.
     pub(crate) fn locate(
         &mut self,
         key: KeyRef<'_>,
-        shape: WindowShape,
+        gauge: Gauge<'_>,
         now: Tick,
         room: &Room,
         pinned: bool,
-    ) -> At {
-        let hash = self.index.hash(key);
-        if let Some(at) = self.index.find(hash, |at| self.chain.is(at, key)) {
+    ) -> (At, bool) {
+        if let Some(at) = self.find(key) {
             self.chain.move_to_end(at);
-            return At::Own(at);
+            return (At::Own(at), false);
         }
         // One more may be freed than is made, so idle values go though new ones keep coming.
-        let mut freed = self.free_idle(shape, now, room);
-        freed |= self.free_idle(shape, now, room);
-        let bytes = Slot::bytes(key, shape);
-        if !pinned && !freed && !room.has(self.chain.len(), bytes) {
+        self.free_idle(gauge, now);
+        self.free_idle(gauge, now);
+        self.settle(room);
+        let bytes = bytes_beside(key, gauge);
+        // One request asks each value in one place, so also when there is room at its second name.
+        let is_full = || !room.has(self.chain.len(), SLOT_BYTES + u64::from(bytes));
+        if !pinned && (self.shared.asked > 0 || is_full()) {
             self.overflow_uses += 1;
-            return At::Overflow;
+            return (At::Shared, false);
         }
-        room.take(bytes);
-        let mut slot = Slot::new(key, bytes);
-        if !self.overflow.ring.is_idle(shape, now) {
-            // The value may be among those that the shared counter answered for: what it took
-            // there still counts.
-            slot.counter.ring = self.overflow.ring.clone();
-        }
-        let at = self.chain.push(slot);
-        self.index.insert(hash, at);
-        At::Own(at)
+        let counter = Counter { tally: self.shared.tally.clone(), asked: 0 };
+        (At::Own(self.push(key, counter, bytes, room)), true)
     }
 
-    /// The counter at that place, turned over to `now`.
-    pub(crate) fn counter(&mut self, at: At, shape: WindowShape, now: Tick) -> &mut Counter {
+    fn push(&mut self, key: KeyRef<'_>, counter: Counter, bytes: u32, room: &Room) -> u32 {
+        let mut slot = Slot::new(key, bytes);
+        slot.counter = counter;
+        let at = self.chain.push(slot);
+        self.index.insert(self.index.hash(key), at);
+        self.beside += u64::from(bytes);
+        self.settle(room);
+        at
+    }
+
+    /// Says what is allocated.
+    fn settle(&mut self, room: &Room) {
+        self.account.set(room, self.chain.bytes() + self.index.bytes() + self.beside);
+    }
+
+    fn find(&self, key: KeyRef<'_>) -> Option<u32> {
+        self.index.find(self.index.hash(key), |at| self.chain.is(at, key))
+    }
+
+    /// Where `key` is counted, now that nothing is made for it.
+    pub(crate) fn at(&self, key: KeyRef<'_>) -> At {
+        self.find(key).map_or(At::Shared, At::Own)
+    }
+
+    /// The counter at that place as it is.
+    pub(crate) fn peek(&self, at: At) -> &Counter {
+        match at {
+            At::Own(at) => self.chain.get(at).map_or(&self.shared, |slot| &slot.counter),
+            At::Shared => &self.shared,
+        }
+    }
+
+    /// The counter at that place, brought to `now` and to the rule's count at `index`.
+    #[inline]
+    pub(crate) fn counter(
+        &mut self,
+        at: At,
+        gauge: Gauge<'_>,
+        index: u32,
+        now: Tick,
+    ) -> &mut Counter {
         let counter = match at {
-            At::Own(at) => self.chain.counter(at).unwrap_or(&mut self.overflow),
-            At::Overflow => &mut self.overflow,
+            At::Own(at) => {
+                self.chain.get_mut(at).map_or(&mut self.shared, |slot| &mut slot.counter)
+            }
+            At::Shared => &mut self.shared,
         };
-        counter.ring.advance(shape, now);
+        gauge.turn(counter, index, now);
         counter
     }
 
-    /// Frees up to `most` idle values; true when there may be more.
-    pub(crate) fn tidy(&mut self, shape: WindowShape, now: Tick, room: &Room, most: usize) -> bool {
-        for _ in 0..most {
-            if !self.free_idle(shape, now, room) {
-                if self.chain.len() == 0 {
-                    (self.index, self.chain) = (Index::default(), Chain::default());
-                }
-                return false;
+    /// Looks at up to `most` places from `start` on, and gives where to go on.
+    pub(crate) fn each(
+        &self,
+        start: u32,
+        most: u32,
+        mut look: impl FnMut(&Key, &Counter),
+    ) -> Option<u32> {
+        let end = self.chain.places().min(start.saturating_add(most));
+        for at in start..end {
+            if let Some(slot) = self.chain.get(at) {
+                look(&slot.key, &slot.counter);
             }
         }
-        true
+        (end < self.chain.places()).then_some(end)
+    }
+
+    /// Puts in what a value had used before a restart, if there is room or the value is `pinned`.
+    pub(crate) fn put(
+        &mut self,
+        key: KeyRef<'_>,
+        gauge: Gauge<'_>,
+        tally: Tally,
+        room: &Room,
+        pinned: bool,
+    ) {
+        let bytes = bytes_beside(key, gauge);
+        let has_room = || room.has(self.chain.len(), SLOT_BYTES + u64::from(bytes));
+        if (pinned || has_room()) && self.find(key).is_none() {
+            self.push(key, Counter { tally, asked: 0 }, bytes, room);
+        }
+    }
+
+    /// Puts in what values without a counter of their own had used together before a restart.
+    pub(crate) fn put_shared(&mut self, tally: Tally) {
+        self.shared.tally = tally;
+    }
+
+    /// Whether nothing that values without a counter of their own have used counts any more.
+    pub(crate) fn shared_is_idle(&self, gauge: Gauge<'_>, now: Tick) -> bool {
+        gauge.is_idle(&self.shared, now)
+    }
+
+    /// Frees idle values, looking at up to `most`; true when there may be more.
+    pub(crate) fn tidy(&mut self, gauge: Gauge<'_>, now: Tick, room: &Room, most: usize) -> bool {
+        // So many that are not idle, one after the other, say that few are.
+        let patience = if gauge.is_out_of_order() { 64 } else { 1 };
+        let (mut in_a_row, mut looks) = (0, 0);
+        while in_a_row < patience && looks < most {
+            in_a_row = if self.free_idle(gauge, now) { 0 } else { in_a_row + 1 };
+            looks += 1;
+        }
+        if self.chain.len() == 0 {
+            (self.index, self.chain) = (Index::default(), Chain::default());
+        }
+        self.settle(room);
+        in_a_row < patience
     }
 
     /// Values with a counter of their own.
@@ -144,36 +197,71 @@ impl Values {
         self.overflow_uses
     }
 
-    /// Forgets the longest unused value if no window holds a token of it any more.
-    fn free_idle(&mut self, shape: WindowShape, now: Tick, room: &Room) -> bool {
-        let Some((at, slot)) = self.chain.first() else { return false };
-        if !slot.counter.ring.is_idle(shape, now) {
-            return false;
+    /// Forgets a value that was made for a request that took nothing.
+    pub(crate) fn unmake(&mut self, at: At) {
+        if let At::Own(at) = at {
+            self.forget(at);
         }
-        room.give_back(slot.bytes);
+    }
+
+    fn forget(&mut self, at: u32) {
+        let Some(slot) = self.chain.get(at) else { return };
         let hash = self.index.hash(slot.key.as_ref());
+        self.beside -= u64::from(slot.bytes);
         self.index.remove(hash, at);
         self.chain.remove(at);
+    }
+
+    /// Forgets the longest unused value if nothing of it counts any more.
+    fn free_idle(&mut self, gauge: Gauge<'_>, now: Tick) -> bool {
+        let Some((at, slot)) = self.chain.first() else { return false };
+        // One of the request that is being decided is not idle, though it used nothing yet.
+        if slot.counter.asked > 0 || !gauge.is_idle(&slot.counter, now) {
+            if gauge.is_out_of_order() {
+                self.chain.move_to_end(at);
+            }
+            return false;
+        }
+        self.forget(at);
+        gauge.see(&mut self.shared, now);
         true
     }
+}
+
+/// What one more value takes, about: its slot and its place in the index.
+const SLOT_BYTES: u64 = size_of::<Option<Slot>>() as u64 + 32;
+
+/// Bytes that a value's text and its counter allocate.
+fn bytes_beside(key: KeyRef<'_>, gauge: Gauge<'_>) -> u32 {
+    let text = match key {
+        KeyRef::Bits(..) => 0,
+        KeyRef::Str(text) => text.len() as u64 + 16,
+    };
+    u32::try_from(text + gauge.heap_bytes()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{WindowShape, cluster::Settings};
 
-    const SHAPE: WindowShape = WindowShape::SECOND;
+    const SHAPE: Gauge<'static> = Gauge::Sliding(WindowShape::SECOND);
 
-    fn room(values: usize) -> Room {
-        Room { values, bytes: u64::MAX, used: Arc::default() }
+    fn room(values_max: usize) -> Room {
+        Room::new(&Settings { values_max, values_bytes_max: u64::MAX, ..Settings::default() })
     }
 
     fn take(values: &mut Values, key: u64, ms: u64, room: &Room, pinned: bool) -> u64 {
         let now = Tick::from_ms(ms);
-        let at = values.locate(KeyRef::Bits(1, key), SHAPE, now, room, pinned);
-        let ring = &mut values.counter(at, SHAPE, now).ring;
-        ring.add(1);
-        ring.sum()
+        let (at, _) = values.locate(KeyRef::Bits(1, key), SHAPE, now, room, pinned);
+        let counter = values.counter(at, SHAPE, 0, now);
+        counter.charge(now, 1);
+        SHAPE.used(counter, now)
+    }
+
+    #[test]
+    fn a_value_takes_what_it_was_measured_to_take() {
+        assert_eq!((size_of::<Option<Slot>>(), size_of::<Counter>()), (176, 136));
     }
 
     #[test]
@@ -192,7 +280,7 @@ mod tests {
             assert_eq!(take(&mut values, key, 5_000, &room, false), 1);
         }
         assert_eq!(take(&mut values, 7, 5_001, &room, false), 1);
-        assert_eq!(take(&mut values, 8, 5_002, &room, false), 2, "the overflow counter");
+        assert_eq!(take(&mut values, 8, 5_002, &room, false), 2, "the shared counter");
         assert_eq!(take(&mut values, 0, 5_003, &room, false), 2, "nothing was forgotten");
         assert_eq!((values.len(), values.overflow_uses()), (3, 2));
     }
@@ -228,31 +316,51 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_was_forgotten_does_not_come_back_in_the_past() {
+        let (mut values, room) = (Values::default(), room(3));
+        take(&mut values, 1, 5_000, &room, false);
+        assert!(!values.tidy(SHAPE, Tick::from_ms(6_000), &room, 10));
+        assert_eq!(values.len(), 0);
+        take(&mut values, 1, 5_500, &room, false);
+        assert_eq!(take(&mut values, 1, 6_999, &room, false), 2, "it counts as one of 6 000");
+    }
+
+    #[test]
     fn a_flood_of_values_is_forgotten_and_its_memory_given_back() {
         let (mut values, room) = (Values::default(), room(100_000));
         for key in 0..50_000 {
             take(&mut values, key, 5_000, &room, false);
         }
-        assert!(room.used.load(Ordering::Relaxed) > 50_000 * 80);
+        assert!((190..300).contains(&(room.used() / 50_000)), "{} bytes", room.used());
+        take(&mut values, 25_000, 5_999, &room, false);
         for _ in 0..10 {
             values.tidy(SHAPE, Tick::from_ms(5_999), &room, 10_000);
         }
         assert_eq!(values.len(), 50_000, "all of them still count");
         while values.tidy(SHAPE, Tick::from_ms(6_000), &room, 10_000) {}
-        assert_eq!((values.len(), room.used.load(Ordering::Relaxed)), (0, 0));
-        assert_eq!(take(&mut values, 7, 6_000, &room, false), 1);
+        assert_eq!(values.len(), 1);
+        assert!(room.used() < 64 * 512, "one chunk and an index: {} bytes", room.used());
+        while values.tidy(SHAPE, Tick::from_ms(7_000), &room, 10_000) {}
+        assert_eq!((values.len(), room.used()), (0, 0));
+        assert_eq!(take(&mut values, 7, 7_000, &room, false), 1);
+        drop(values);
+        assert_eq!(room.used(), 0);
     }
 
     #[test]
     fn the_bound_on_bytes_holds_for_all_rules_together() {
-        let one = Slot::bytes(KeyRef::Bits(1, 0), SHAPE);
-        let room = Room { values: 10, bytes: 3 * one, used: Arc::default() };
-        let (mut a, mut b) = (Values::default(), Values::default());
-        take(&mut a, 1, 5_000, &room, false);
-        take(&mut a, 2, 5_000, &room, false);
-        take(&mut b, 1, 5_000, &room, false);
-        assert_eq!(b.overflow_uses(), 0);
-        take(&mut b, 2, 5_000, &room, false);
-        assert_eq!((b.len(), b.overflow_uses()), (1, 1));
+        let settings = Settings { values_bytes_max: 4_000, ..Settings::default() };
+        let (room, mut a, mut b) = (Room::new(&settings), Values::default(), Values::default());
+        for key in 0..4 {
+            take(&mut a, key, 5_000, &room, false);
+        }
+        for key in 0..20 {
+            take(&mut b, key, 5_000, &room, false);
+        }
+        assert!(b.len() > 4 && b.overflow_uses() > 0 && room.used() < 8_000);
+        let left = b.overflow_uses();
+        drop(a);
+        take(&mut b, 99, 5_000, &room, false);
+        assert_eq!(b.overflow_uses(), left, "what another rule used is free");
     }
 }

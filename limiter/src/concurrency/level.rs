@@ -41,7 +41,7 @@ impl Level {
         clippy::cast_sign_loss,
         reason = "a cast to u64 cuts towards zero and saturates, NaN is 0"
     )]
-    pub(super) fn fits(&self, count: u32, threshold: f64) -> bool {
+    pub(crate) fn fits(&self, count: u32, threshold: f64) -> bool {
         // At most 2^24 tokens of less than 2^32 each: no overflow.
         self.in_use() + u64::from(count) <= threshold as u64
     }

@@ -38,6 +38,16 @@ pub(super) struct Shard {
 /// The tokens of each connection that has any here.
 type Owners = FxHashMap<OwnerId, List>;
 
+/// What came of asking for a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    Token(TokenId),
+    /// There is no room.
+    Refused,
+    /// There may be room once more of what is due has ended.
+    Again,
+}
+
 impl Shard {
     pub(super) fn new(home: usize, seed: u64, live: Arc<Live>) -> Self {
         let mut secret = DefaultHasher::new();
@@ -60,19 +70,26 @@ impl Shard {
         self.now
     }
 
-    /// Takes a token if the level has room, once what is due and in the way has ended.
+    /// Takes a token if the level has room, once what is due and in the way has ended: at most
+    /// `most` tokens, after which the caller is to try again.
     pub(super) fn acquire(
         &mut self,
         now: Tick,
         level: &Arc<Level>,
         threshold: f64,
         hold: Hold,
-    ) -> Result<Option<TokenId>, TokensFull> {
+        most: usize,
+    ) -> Result<Taken, TokensFull> {
         let now = self.advance(now);
+        let mut ended = 0;
         while !level.fits(hold.count, threshold) {
-            if !self.end_first(now) {
-                return Ok(None);
+            if ended == most {
+                return Ok(Taken::Again);
             }
+            if !self.end_first(now) {
+                return Ok(Taken::Refused);
+            }
+            ended += 1;
         }
         self.live.add()?;
         level.add(hold.count);
@@ -89,7 +106,7 @@ impl Shard {
         });
         self.ends.push(&mut self.slots, slot);
         self.own(slot, hold.owner);
-        Ok(Some(Place { home: self.home, slot, tag }.id()))
+        Ok(Taken::Token(Place { home: self.home, slot, tag }.id()))
     }
 
     pub(super) fn release(&mut self, now: Tick, place: Place) -> Released {
@@ -231,6 +248,14 @@ mod tests {
 
     const MILLION: u64 = 1_000_000;
 
+    fn token(taken: Taken) -> Option<TokenId> {
+        match taken {
+            Taken::Token(token) => Some(token),
+            Taken::Refused => None,
+            Taken::Again => panic!("no bound was given"),
+        }
+    }
+
     fn shard() -> (Shard, Arc<Level>) {
         (Shard::new(0, 7, Arc::new(Live::new(2 * MILLION))), Arc::new(Level::new(0)))
     }
@@ -251,7 +276,9 @@ mod tests {
         let timeouts_ms = [2_000, 2_000, 60_000, 3_600_000].into_iter().cycle();
         let take = |(i, timeout_ms)| {
             let hold = hold(1 + i % 1_000, timeout_ms, 700);
-            shard.acquire(Tick(i * 1_000), level, 1e9, hold).unwrap().map(Place::of).unwrap()
+            token(shard.acquire(Tick(i * 1_000), level, 1e9, hold, usize::MAX).unwrap())
+                .map(Place::of)
+                .unwrap()
         };
         (0..tokens).zip(timeouts_ms).map(take).collect()
     }
@@ -269,8 +296,14 @@ mod tests {
             let steps = touched(&mut shard, |s| {
                 assert!(s.renew(now, place, OwnerId::new(1).unwrap()));
                 assert_eq!(s.release(now, place), Released::Ok);
-                assert!(s.acquire(now, &level, 1e9, hold(1, 2_000, 700)).unwrap().is_some());
-                assert!(s.acquire(now, &level, 1e5, hold(1, 2_000, 700)).unwrap().is_none());
+                assert!(
+                    token(s.acquire(now, &level, 1e9, hold(1, 2_000, 700), usize::MAX).unwrap())
+                        .is_some()
+                );
+                assert!(
+                    token(s.acquire(now, &level, 1e5, hold(1, 2_000, 700), usize::MAX).unwrap())
+                        .is_none()
+                );
             });
             most = most.max(steps);
         }
@@ -313,14 +346,17 @@ mod tests {
     fn memory_comes_back_when_all_have_ended() {
         let (mut shard, level) = shard();
         for i in 1..=1_000 {
-            shard.acquire(Tick(0), &level, 1e9, hold(i, 5, 5)).unwrap();
+            token(shard.acquire(Tick(0), &level, 1e9, hold(i, 5, 5), usize::MAX).unwrap());
         }
         let (ended, spare) = shard.expire(Tick::from_ms(5), 999);
         assert!(ended == 999 && spare.is_none());
         let (ended, spare) = shard.expire(Tick::from_ms(5), 999);
         assert!(ended == 1 && spare.is_some());
         assert_eq!(shard.slots.bytes(), 0);
-        assert!(shard.acquire(Tick(0), &level, 1.0, hold(1, 5, 5)).unwrap().is_some());
+        assert!(
+            token(shard.acquire(Tick(0), &level, 1.0, hold(1, 5, 5), usize::MAX).unwrap())
+                .is_some()
+        );
         assert_eq!(level.in_use(), 1);
     }
 
@@ -329,7 +365,9 @@ mod tests {
         let (mut shard, level) = shard();
         let mut tags: Vec<u64> = (0..10_000)
             .map(|_| {
-                let id = shard.acquire(Tick(0), &level, 1.0, hold(1, 5, 5)).unwrap().unwrap();
+                let id =
+                    token(shard.acquire(Tick(0), &level, 1.0, hold(1, 5, 5), usize::MAX).unwrap())
+                        .unwrap();
                 let place = Place::of(id);
                 assert_eq!(shard.release(Tick(0), place), Released::Ok);
                 for near in [place.tag - 1, place.tag + 1] {
@@ -346,5 +384,18 @@ mod tests {
         let other = Shard::new(0, 8, Arc::new(Live::new(1))).tag();
         let same = Shard::new(0, 7, Arc::new(Live::new(1))).tag();
         assert!(other != same && tags.binary_search(&same).is_ok(), "the seed decides");
+    }
+
+    #[test]
+    fn an_acquire_ends_no_more_tokens_than_it_may_and_says_to_try_again() {
+        let (mut shard, level) = shard();
+        for owner in 1..=5 {
+            token(shard.acquire(Tick(0), &level, 9.0, hold(owner, 5, 5), 0).unwrap());
+        }
+        let late = Tick::from_ms(5);
+        let mut ask = || shard.acquire(late, &level, 1.0, hold(9, 5, 5), 2).unwrap();
+        assert_eq!([ask(), ask()], [Taken::Again; 2]);
+        assert!(token(ask()).is_some(), "the fifth is gone, too");
+        assert_eq!(ask(), Taken::Refused);
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     level::Level,
     live::{Live, TokensFull},
-    shard::Shard,
+    shard::{Shard, Taken},
     token::{HOMES, OwnerId, Place, Released, SLOTS, TokenId},
 };
 use crate::{
@@ -100,14 +100,31 @@ impl Concurrency {
         threshold: f64,
         hold: Hold,
     ) -> Result<Option<TokenId>, TokensFull> {
-        let Some(shard) = self.shards.get(level.home()) else { return Ok(None) };
-        let taken = lock(shard).acquire(now, level, threshold, hold);
+        let taken = self.try_acquire(now, level, threshold, hold);
         if taken.is_ok() {
             return taken;
         }
         // Full, but perhaps of tokens that are due, in whatever shard.
         self.expire(now);
-        lock(shard).acquire(now, level, threshold, hold)
+        self.try_acquire(now, level, threshold, hold)
+    }
+
+    fn try_acquire(
+        &self,
+        now: Tick,
+        level: &Arc<Level>,
+        threshold: f64,
+        hold: Hold,
+    ) -> Result<Option<TokenId>, TokensFull> {
+        let Some(shard) = self.shards.get(level.home()) else { return Ok(None) };
+        loop {
+            // The lock is let go of between two batches of tokens that end.
+            match lock(shard).acquire(now, level, threshold, hold, BATCH)? {
+                Taken::Token(token) => return Ok(Some(token)),
+                Taken::Refused => return Ok(None),
+                Taken::Again => {}
+            }
+        }
     }
 
     /// Gives a token back. Any number of times and at any time: only a token that is held at `now`

@@ -5,9 +5,12 @@
 //! A value is checked where Sentinel checks it. Where it is not used it is accepted, its default
 //! stands in the rule, and a warning says so.
 
+mod able;
 mod cluster;
+mod counting;
 mod flow;
 mod items;
+mod lease;
 mod param;
 
 pub(super) use flow::flow_rule;
@@ -71,7 +74,5 @@ impl Common {
     fn warn_unused(&self, f: &Object<'_>, report: &mut Report<'_>) {
         let of_all = self.limit_app.as_deref().is_some_and(|name| name != "default");
         f.unused(report, "limitApp", of_all, "calls of all origins count together");
-        let refused = "what is over the threshold is refused";
-        f.unused(report, "controlBehavior", self.behavior != 0, refused);
     }
 }

@@ -23,6 +23,23 @@ impl Object<'_> {
         }
     }
 
+    /// A whole number in `min..=max`, or `None` when absent. A wrong one is reported, and so is a
+    /// fraction: this is for our fields, with which nobody expects Sentinel to cut it off.
+    pub(super) fn whole(
+        &mut self,
+        report: &mut Report<'_>,
+        name: &str,
+        (min, max): (i64, i64),
+    ) -> Option<i64> {
+        let value = self.take(name).filter(|v| !v.is_absent())?;
+        let is_whole = value.number().is_some_and(|n| n.fract() == 0.0);
+        let number = value.int().filter(|n| is_whole && (min..=max).contains(n));
+        if number.is_none() {
+            self.error(report, name, &format!("must be a whole number from {min} to {max}"));
+        }
+        number
+    }
+
     /// A number in `0..=2^53`, or `None` when absent. A wrong one is reported.
     pub(super) fn threshold(&mut self, report: &mut Report<'_>, name: &str) -> Option<f64> {
         let value = self.take(name).filter(|v| !v.is_absent())?;
@@ -68,6 +85,14 @@ impl Object<'_> {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         self.error(report, name, &format!("must be one of {}", names.join(", ")));
         default
+    }
+
+    /// Warns that the field has no effect beside others if it `is_set` to anything but its default,
+    /// and says what is in force `instead`.
+    pub(super) fn idle(&self, report: &mut Report<'_>, name: &str, is_set: bool, instead: &str) {
+        if is_set {
+            self.warn(report, name, &format!("not used: {instead}"));
+        }
     }
 
     /// Warns that the field means nothing here if it `is_set` to anything but its default, and

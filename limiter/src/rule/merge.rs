@@ -13,9 +13,11 @@ use super::{Finding, NamespaceRules, Parsed, RuleErrors, json::Place};
 ///
 /// Every flow id that stands twice, with the file and line of both and the index of the second.
 pub fn merge(texts: Vec<Parsed>) -> Result<Vec<NamespaceRules>, RuleErrors> {
-    let ids = |t: &Parsed| t.rules.flow.iter().map(|r| r.cluster.map(|c| c.flow_id)).collect();
+    let ids =
+        |t: &Parsed| t.rules.flow.iter().map(|r| r.cluster.as_ref().map(|c| c.flow_id)).collect();
     let mut errors = duplicates(&texts, ids, |t| &t.flow_places);
-    let ids = |t: &Parsed| t.rules.param.iter().map(|r| r.cluster.map(|c| c.flow_id)).collect();
+    let ids =
+        |t: &Parsed| t.rules.param.iter().map(|r| r.cluster.as_ref().map(|c| c.flow_id)).collect();
     errors.extend(duplicates(&texts, ids, |t| &t.param_places));
     if !errors.is_empty() {
         return Err(RuleErrors(errors));

@@ -8,6 +8,9 @@ use std::borrow::Cow;
 
 use super::{report::Report, value::Value};
 
+/// Room for the fields of a rule as people write it.
+const FIELDS_USUAL: usize = 16;
+
 /// One object's fields. What is not taken was unknown.
 #[derive(Debug)]
 pub(super) struct Object<'t> {
@@ -22,6 +25,7 @@ pub(super) struct Object<'t> {
 pub(super) enum Owner {
     Rule,
     ClusterConfig,
+    Lease,
     Item(usize),
 }
 
@@ -39,6 +43,7 @@ impl Owner {
         match self {
             Self::Rule => name.into(),
             Self::ClusterConfig => format!("clusterConfig.{name}"),
+            Self::Lease => format!("clusterConfig.lease.{name}"),
             Self::Item(index) => format!("paramFlowItemList[{index}].{name}"),
         }
     }
@@ -47,14 +52,15 @@ impl Owner {
 impl<'t> Object<'t> {
     /// The fields of `value`, which stands at `at`; `None` when it is no object.
     pub(super) fn new(owner: Owner, at: &'t str, value: Value<'t>) -> Option<Self> {
-        let fields = value.members()?.into_iter().map(|(key, value)| Field {
+        let mut fields = Vec::with_capacity(FIELDS_USUAL);
+        fields.extend(value.members()?.map(|(key, value)| Field {
             key: key.written(),
             // A name that is no text is nobody's.
             name: key.text().unwrap_or_else(|_| key.written().into()),
             value,
             taken: false,
-        });
-        Some(Self { owner, at, fields: fields.collect() })
+        }));
+        Some(Self { owner, at, fields })
     }
 
     fn find(&self, name: &str) -> Option<&Field<'t>> {
@@ -116,7 +122,8 @@ impl<'t> Object<'t> {
         report.warn(at, &self.owner.path(name), value, remedy);
     }
 
-    fn place(&self, name: &str) -> (&'t str, &'t str) {
+    /// Where the field's name stands, and its value; the object and nothing when it is absent.
+    pub(super) fn place(&self, name: &str) -> (&'t str, &'t str) {
         match self.find(name).or_else(|| self.find_flag(name)) {
             Some(field) => (field.key, field.value.written()),
             None => (self.at, ""),

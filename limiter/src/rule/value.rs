@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Deserializer, value::RawValue};
+use serde_json::value::RawValue;
 
 use super::COUNT_MAX;
 
@@ -89,10 +89,9 @@ impl<'t> Value<'t> {
     }
 
     /// The members of an object in their order, keys as written; `None` for anything else.
-    pub(super) fn members(self) -> Option<Vec<(Self, Self)>> {
+    pub(super) fn members(self) -> Option<impl Iterator<Item = (Self, Self)>> {
         let mut rest = self.0.strip_prefix('{')?;
-        let pairs = std::iter::from_fn(|| Some((next(&mut rest)?, next(&mut rest)?)));
-        Some(pairs.collect())
+        Some(std::iter::from_fn(move || Some((next(&mut rest)?, next(&mut rest)?))))
     }
 
     /// The elements of a list; an object stands for a list of one; `None` for anything else.
@@ -105,13 +104,60 @@ impl<'t> Value<'t> {
     }
 }
 
-/// The first value of `rest`, which from then on starts behind it and behind its separator.
+/// The first value of `rest`, which from then on starts behind it and behind its separator; `None`
+/// at the end of what `rest` is inside of.
 fn next<'t>(rest: &mut &'t str) -> Option<Value<'t>> {
-    let mut values = Deserializer::from_str(rest).into_iter::<&RawValue>();
-    let value = values.next()?.ok()?;
-    let behind = rest.get(values.byte_offset()..)?.trim_start();
+    let text = rest.trim_start_matches(is_blank);
+    let (value, behind) = text.split_at_checked(len(text.as_bytes())?)?;
+    let behind = behind.trim_start_matches(is_blank);
     *rest = behind.strip_prefix([':', ',']).unwrap_or(behind);
-    Some(Value::new(value))
+    Some(Value(value))
+}
+
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r')
+}
+
+/// Bytes of the value that `text` starts with. Its grammar was checked, so what is looked for is
+/// only where it ends.
+fn len(text: &[u8]) -> Option<usize> {
+    let mut depth = 0_usize;
+    let mut at = 0;
+    loop {
+        let part = text.get(at..)?;
+        at += match part.first()? {
+            b'"' => text_len(part)?,
+            b'{' | b'[' => {
+                depth += 1;
+                1
+            }
+            b'}' | b']' => {
+                depth = depth.checked_sub(1)?;
+                1
+            }
+            _ if depth > 0 => 1,
+            _ => {
+                let is_end =
+                    |&byte: &u8| matches!(byte, b',' | b':' | b'}' | b']') || is_blank(byte.into());
+                part.iter().position(is_end).unwrap_or(part.len())
+            }
+        };
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+}
+
+/// The same of text, quotes included.
+fn text_len(text: &[u8]) -> Option<usize> {
+    let mut bytes = text.iter().enumerate().skip(1);
+    loop {
+        match bytes.next()? {
+            (at, b'"') => return Some(at + 1),
+            (_, b'\\') => drop(bytes.next()),
+            _ => {}
+        }
+    }
 }
 
 #[cfg(test)]
@@ -167,21 +213,22 @@ mod tests {
 
     #[test]
     fn objects_and_lists_come_apart_whatever_stands_in_them() {
-        let object = r#"{ "a" : "}, \"b\": 1" , "c\"d":[1, {"e":2}],"f":-1.5e3 }"#;
-        let members = Value(object).members().unwrap();
+        let object = r#"{ "a" : "}, \"b\": 1" , "c\"d":[1, {"e":2}],"g\\":"\\\"","f":-1.5e3 }"#;
+        let members: Vec<_> = Value(object).members().unwrap().collect();
         let written: Vec<_> = members.iter().map(|(k, v)| (k.0, v.0)).collect();
         assert_eq!(
             written,
             [
                 (r#""a""#, r#""}, \"b\": 1""#),
                 (r#""c\"d""#, r#"[1, {"e":2}]"#),
+                (r#""g\\""#, r#""\\\"""#),
                 (r#""f""#, "-1.5e3"),
             ]
         );
         let elements = Value(r#"[ 1,"],", [] ,null,{}]"#).elements().unwrap();
         let written: Vec<_> = elements.iter().map(|v| v.0).collect();
         assert_eq!(written, ["1", r#""],""#, "[]", "null", "{}"]);
-        assert!(Value("{ }").members().unwrap().is_empty());
+        assert!(Value("{ }").members().unwrap().next().is_none());
         assert!(Value("[ ]").elements().unwrap().is_empty());
         assert!(Value("[]").members().is_none() && Value("7").elements().is_none());
     }

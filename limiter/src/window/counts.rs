@@ -37,11 +37,17 @@ impl Counts {
     /// The count in one slot; none was taken where there is no slot yet.
     #[inline]
     pub(super) fn get(&self, slot: u32) -> u64 {
-        let counts = match self {
-            Self::Few(counts) => counts.get(slot as usize),
-            Self::Many(counts) => counts.get(slot as usize),
-        };
-        counts.copied().unwrap_or(0)
+        self.slots().get(slot as usize).copied().unwrap_or(0)
+    }
+
+    /// The slots that there are: more than the window's buckets if those are few, none of a long
+    /// window before its first token.
+    #[inline]
+    pub(super) fn slots(&self) -> &[u64] {
+        match self {
+            Self::Few(counts) => counts,
+            Self::Many(counts) => counts,
+        }
     }
 
     /// Bytes that a window of this shape allocates.

@@ -11,7 +11,7 @@ fn numbers_and_booleans_may_be_text_and_names_may_have_any_case() {
              "ClusterConfig":{"FLOWID":"42","thresholdtype":"1","sampleCount":5.0}}]"#,
     );
     let rule = &parsed.rules.flow[0];
-    let cluster = rule.cluster.unwrap();
+    let cluster = rule.cluster.as_ref().unwrap();
     assert_eq!((rule.count, cluster.flow_id, cluster.scope), (7.5, 42, Scope::Global));
     assert_eq!(cluster.window.buckets(), 5);
 }
@@ -25,9 +25,9 @@ fn names_may_have_underscores_and_dashes_and_a_booleans_an_is() {
               [{"Object":5,"COUNT":"1,000","class_type":"int"}],"clusterConfig":{"flowId":1}}]"#,
     );
     let rule = &parsed.rules.flow[0];
-    let cluster = rule.cluster.unwrap();
+    let cluster = rule.cluster.as_ref().unwrap();
     assert_eq!((rule.count, cluster.flow_id, cluster.scope), (7.0, 42, Scope::Global));
-    assert_eq!((cluster.fallback, cluster.local_count), (FallbackPolicy::Pass, Some(3.0)));
+    assert_eq!((cluster.fallback, cluster.local_count()), (FallbackPolicy::Pass, Some(3.0)));
     let rule = &parsed.rules.param[0];
     assert_eq!((rule.param_idx, &rule.items[0].value), (1, &ItemValue::Int(5)));
     assert_eq!(rule.items[0].count, 1_000.0);
@@ -66,7 +66,7 @@ fn numbers_are_cut_grouped_and_made_of_booleans_as_fastjson_does() {
     ));
     let rule = &parsed.rules.flow[0];
     assert_eq!(rule.count, 1_000.5);
-    let window = rule.cluster.unwrap().window;
+    let window = rule.cluster.as_ref().unwrap().window;
     assert_eq!((window.buckets(), window.interval_ms()), (5, 5_000));
 }
 
@@ -85,7 +85,7 @@ fn a_mode_that_is_a_number_other_than_one_is_off_and_one_that_is_no_boolean_is_a
 fn of_a_field_that_stands_twice_the_first_counts() {
     let parsed = mixed(&rule(r#""Count":5,"count":"x","#, r#","flow_id":7,"#).replace(",}", "}"));
     let rule = &parsed.rules.flow[0];
-    assert_eq!((rule.count, rule.cluster.unwrap().flow_id), (5.0, 1));
+    assert_eq!((rule.count, rule.cluster.as_ref().unwrap().flow_id), (5.0, 1));
     let warnings: Vec<String> = parsed.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(warnings.iter().all(|w| w.contains("stands a second time")), "{warnings:?}");

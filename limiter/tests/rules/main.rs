@@ -4,14 +4,16 @@
 mod findings;
 mod forms;
 mod merging;
+mod ours;
+mod unable;
 mod validity;
 mod warnings;
 
 use limiter::{
     WindowShape,
     rule::{
-        Contents, ControlBehavior, FallbackPolicy, Grade, ItemValue, OverloadPolicy, Parsed, Scope,
-        ThresholdUnit, parse,
+        Algorithm, Contents, ControlBehavior, FallbackPolicy, Grade, ItemValue, Mode,
+        OverloadPolicy, Parsed, Scope, ThresholdUnit, parse,
     },
 };
 
@@ -39,17 +41,19 @@ fn a_rule_with_nothing_but_what_is_required_has_sentinels_defaults() {
     let parsed = mixed(r#"[{"resource":"r","clusterMode":true,"clusterConfig":{"flowId":7}}]"#);
     let rule = &parsed.rules.flow[0];
     assert_eq!((rule.count, rule.grade, rule.behavior), (0.0, Grade::Qps, ControlBehavior::Reject));
-    assert_eq!((&*rule.limit_app, rule.warm_up_period_sec), ("default", 10));
+    assert_eq!((rule.limit_app(), rule.warm_up_period_sec), ("default", 10));
     assert_eq!(rule.max_queueing_time_ms, 500);
-    let cluster = rule.cluster.unwrap();
+    let cluster = rule.cluster.as_ref().unwrap();
     assert_eq!((cluster.flow_id, cluster.scope), (7, Scope::PerClient));
     assert_eq!(cluster.window, WindowShape::SECOND);
-    assert_eq!((cluster.unit, cluster.local_count), (ThresholdUnit::Sentinel, None));
+    assert_eq!((cluster.unit, cluster.local_count()), (ThresholdUnit::Sentinel, None));
     assert_eq!(
         (cluster.fallback, cluster.overload),
         (FallbackPolicy::Local, OverloadPolicy::Local)
     );
-    assert_eq!((cluster.resource_timeout_ms, cluster.client_offline_ms), (2_000, 2_000));
+    assert_eq!((cluster.resource_timeout_ms(), cluster.client_offline_ms()), (2_000, 2_000));
+    assert_eq!((cluster.mode, &cluster.algorithm), (Mode::Enforce, &Algorithm::SlidingWindow));
+    assert_eq!((cluster.cold_factor(), cluster.lease()), (3, None));
     assert!(parsed.warnings.is_empty(), "{:?}", parsed.warnings);
 }
 
@@ -57,7 +61,7 @@ fn a_rule_with_nothing_but_what_is_required_has_sentinels_defaults() {
 fn a_param_rule_does_not_fall_back_to_local_by_default() {
     let text = r#"[{"resource":"r","paramIdx":0,"clusterMode":true,"clusterConfig":{"flowId":7}}]"#;
     let parsed = mixed(text);
-    assert_eq!(parsed.rules.param[0].cluster.unwrap().fallback, FallbackPolicy::Pass);
+    assert_eq!(parsed.rules.param[0].cluster.as_ref().unwrap().fallback, FallbackPolicy::Pass);
     assert_eq!((parsed.rules.param[0].duration_sec, parsed.rules.param[0].grade), (1, 1));
 }
 
@@ -73,22 +77,6 @@ fn a_dashboard_entity_is_read_with_its_extra_fields_and_its_nesting() {
     assert_eq!(parsed.rules.param[0].items[0].value, ItemValue::Str("vip".into()));
     assert_eq!(&*parsed.rules.flow[0].resource, "s");
     assert!(parsed.warnings.is_empty(), "{:?}", parsed.warnings);
-}
-
-#[test]
-fn our_fields_are_read() {
-    let parsed = mixed(
-        r#"[{"resource":"r","clusterMode":true,"clusterConfig":{"flowId":1,"thresholdUnit":"window",
-             "windowIntervalMs":60000,"sampleCount":60,"localCount":10,"fallbackPolicy":"share",
-             "overloadPolicy":"reject"}}]"#,
-    );
-    let cluster = parsed.rules.flow[0].cluster.unwrap();
-    assert_eq!((cluster.unit, cluster.local_count), (ThresholdUnit::Window, Some(10.0)));
-    assert_eq!(
-        (cluster.fallback, cluster.overload),
-        (FallbackPolicy::Share, OverloadPolicy::Reject)
-    );
-    assert_eq!(cluster.window, WindowShape::new(60_000, 60).unwrap());
 }
 
 #[test]

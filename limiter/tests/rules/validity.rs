@@ -92,8 +92,8 @@ fn a_thread_grade_rule_needs_no_behaviour_fields() {
 #[test]
 fn a_time_to_live_longer_than_we_can_count_is_cut() {
     let parsed = mixed(&rule(r#""grade":0,"#, r#","resourceTimeout":99999999999999"#));
-    let cluster = parsed.rules.flow[0].cluster.unwrap();
-    assert_eq!((cluster.resource_timeout_ms, cluster.client_offline_ms), (u32::MAX, 2_000));
+    let cluster = parsed.rules.flow[0].cluster.as_ref().unwrap();
+    assert_eq!((cluster.resource_timeout_ms(), cluster.client_offline_ms()), (u32::MAX, 2_000));
     assert_eq!(parsed.warnings.len(), 1, "{:?}", parsed.warnings);
 }
 

@@ -39,18 +39,20 @@ fn what_is_odd_but_harmless_is_warned_of() {
         ]
     );
     assert_eq!(parsed.rules.param[0].items.len(), 1);
-    assert_eq!(parsed.rules.param[0].cluster.unwrap().scope, Scope::PerClient);
+    assert_eq!(parsed.rules.param[0].cluster.as_ref().unwrap().scope, Scope::PerClient);
 }
 
 #[test]
 fn each_field_of_a_flow_rule_that_cluster_rules_do_not_use_is_warned_of() {
     for (fields, config, field) in [
         (r#""limitApp":"shop","#, "", "limitApp"),
-        (r#""controlBehavior":1,"#, "", "controlBehavior"),
-        (r#""controlBehavior":2,"#, "", "controlBehavior"),
-        (r#""controlBehavior":3,"#, "", "controlBehavior"),
+        (r#""controlBehavior":4,"#, "", "controlBehavior"),
+        (r#""grade":0,"controlBehavior":1,"#, "", "controlBehavior"),
+        (r#""grade":0,"controlBehavior":4,"#, "", "controlBehavior"),
         (r#""warmUpPeriodSec":20,"#, "", "warmUpPeriodSec"),
+        (r#""controlBehavior":2,"warmUpPeriodSec":20,"#, "", "warmUpPeriodSec"),
         (r#""maxQueueingTimeMs":0,"#, "", "maxQueueingTimeMs"),
+        (r#""controlBehavior":1,"maxQueueingTimeMs":20,"#, "", "maxQueueingTimeMs"),
         (r#""strategy":3,"#, "", "strategy"),
         (r#""refResource":"other","#, "", "refResource"),
         ("", r#","resourceTimeout":1"#, "clusterConfig.resourceTimeout"),
@@ -71,7 +73,9 @@ fn each_field_of_a_hot_parameter_rule_that_cluster_rules_do_not_use_is_warned_of
     for (fields, config, field) in [
         (r#""limitApp":"shop","#, "", "limitApp"),
         (r#""grade":0,"#, "", "grade"),
-        (r#""controlBehavior":2,"#, "", "controlBehavior"),
+        (r#""controlBehavior":1,"#, "", "controlBehavior"),
+        (r#""controlBehavior":3,"#, "", "controlBehavior"),
+        (r#""controlBehavior":4,"#, "", "controlBehavior"),
         (r#""maxQueueingTimeMs":500,"#, "", "maxQueueingTimeMs"),
         (r#""burstCount":5,"#, "", "burstCount"),
         (r#""durationInSec":5,"#, "", "durationInSec"),
@@ -101,6 +105,11 @@ fn what_somebody_uses_or_what_is_the_default_is_not_warned_of() {
         ),
         // A client that decides alone counts over it.
         (r#""paramIdx":0,"durationInSec":5,"#, r#","fallbackToLocalWhenFail":true"#),
+        (r#""controlBehavior":1,"warmUpPeriodSec":20,"#, r#","sampleCount":2"#),
+        (r#""controlBehavior":2,"maxQueueingTimeMs":20,"#, ""),
+        (r#""controlBehavior":3,"warmUpPeriodSec":20,"maxQueueingTimeMs":20,"#, ""),
+        (r#""paramIdx":0,"controlBehavior":2,"maxQueueingTimeMs":20,"#, ""),
+        (r#""paramIdx":0,"controlBehavior":2,"#, ""),
     ] {
         assert_eq!(warned(&rule(fields, config)), [""; 0], "{fields} {config}");
     }
@@ -108,12 +117,35 @@ fn what_somebody_uses_or_what_is_the_default_is_not_warned_of() {
 
 #[test]
 fn a_warning_says_what_happens_instead() {
-    let parsed = mixed(&rule(r#""controlBehavior":2,"#, ""));
-    assert_eq!(
-        parsed.warnings[0].to_string(),
-        "rules.json:1: rule 0: controlBehavior = 2: not used by a cluster rule: \
-         what is over the threshold is refused"
-    );
+    for (fields, warning) in [
+        (
+            r#""grade":0,"controlBehavior":2,"#,
+            "controlBehavior = 2: not used by a cluster rule: \
+             calls in progress neither wait nor warm up",
+        ),
+        (
+            r#""controlBehavior":9,"#,
+            "controlBehavior = 9: unknown; taken as 0 (refuse), as Sentinel does",
+        ),
+        (
+            r#""maxQueueingTimeMs":9,"#,
+            "maxQueueingTimeMs = 9: not used: only controlBehavior 2 and 3 queue calls",
+        ),
+        (
+            r#""paramIdx":0,"controlBehavior":1,"#,
+            "controlBehavior = 1: taken as 0 (refuse), as Sentinel does: \
+             hot parameters do not warm up",
+        ),
+        (
+            r#""paramIdx":0,"burstCount":5,"#,
+            "burstCount = 5: not used by a cluster rule: \
+             clusterConfig.burst is, with algorithm tokenBucket, leakyBucket or gcra",
+        ),
+    ] {
+        let found = mixed(&rule(fields, "")).warnings;
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].to_string(), format!("rules.json:1: rule 0: {warning}"));
+    }
 }
 
 #[test]

@@ -1,53 +1,31 @@
 //! The slots, chained by last use.
 
-use super::Counter;
-use crate::{
-    WindowShape,
-    cluster::key::{Key, KeyRef},
-    window::Ring,
-};
+use super::{Counter, slab::Slab};
+use crate::cluster::key::{Key, KeyRef};
 
 /// No slot.
 const NONE: u32 = u32::MAX;
-
-/// Slots of one allocation: slots never move, however many come.
-const CHUNK: usize = 1_024;
-
-/// What a slot costs beside its key's text and what its ring allocates: the slot, its place in the index, and
-/// what the allocator rounds up.
-const SLOT_BYTES: usize = size_of::<Slot>() + 32;
 
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) key: Key,
     pub(super) counter: Counter,
-    /// What it was charged with.
-    pub(super) bytes: u64,
+    /// Bytes that key and counter take beside the slot.
+    pub(super) bytes: u32,
     before: u32,
     after: u32,
 }
 
 impl Slot {
-    pub(super) fn new(key: KeyRef<'_>, bytes: u64) -> Self {
+    pub(super) fn new(key: KeyRef<'_>, bytes: u32) -> Self {
         let counter = Counter::default();
         Self { key: key.to_key(), counter, bytes, before: NONE, after: NONE }
-    }
-
-    /// Bytes of memory that a value takes, about.
-    pub(super) fn bytes(key: KeyRef<'_>, shape: WindowShape) -> u64 {
-        let text = match key {
-            KeyRef::Bits(..) => 0,
-            KeyRef::Str(text) => text.len() + 16,
-        };
-        (SLOT_BYTES + text) as u64 + Ring::heap_bytes(shape)
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Chain {
-    chunks: Vec<Vec<Option<Slot>>>,
-    free: Vec<u32>,
-    len: usize,
+    slots: Slab,
     /// The longest unused.
     first: u32,
     /// The last used.
@@ -56,47 +34,51 @@ pub(super) struct Chain {
 
 impl Default for Chain {
     fn default() -> Self {
-        Self { chunks: Vec::new(), free: Vec::new(), len: 0, first: NONE, last: NONE }
+        Self { slots: Slab::default(), first: NONE, last: NONE }
     }
 }
 
 impl Chain {
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.slots.len()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.slots.bytes()
     }
 
     pub(super) fn is(&self, at: u32, key: KeyRef<'_>) -> bool {
-        self.slot(at).is_some_and(|slot| key.is(&slot.key))
+        self.get(at).is_some_and(|slot| key.is(&slot.key))
     }
 
-    pub(super) fn counter(&mut self, at: u32) -> Option<&mut Counter> {
-        self.slot_mut(at).map(|slot| &mut slot.counter)
+    /// Places that slots may be at.
+    pub(super) fn places(&self) -> u32 {
+        self.slots.places()
+    }
+
+    pub(super) fn get(&self, at: u32) -> Option<&Slot> {
+        self.slots.get(at)
+    }
+
+    pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut Slot> {
+        self.slots.get_mut(at)
     }
 
     /// The longest unused slot.
     pub(super) fn first(&self) -> Option<(u32, &Slot)> {
-        self.slot(self.first).map(|slot| (self.first, slot))
+        self.get(self.first).map(|slot| (self.first, slot))
     }
 
     /// Puts a slot in as the last used.
     pub(super) fn push(&mut self, slot: Slot) -> u32 {
-        let at = self.free.pop().unwrap_or_else(|| self.room());
-        if let Some(place) = self.place(at) {
-            *place = Some(slot);
-            self.len += 1;
-        }
+        let at = self.slots.put(slot);
         self.link_last(at);
         at
     }
 
-    pub(super) fn remove(&mut self, at: u32) {
+    pub(super) fn remove(&mut self, at: u32) -> Option<Slot> {
         self.unlink(at);
-        if let Some(place) = self.place(at)
-            && place.take().is_some()
-        {
-            self.len -= 1;
-            self.free.push(at);
-        }
+        self.slots.remove(at)
     }
 
     pub(super) fn move_to_end(&mut self, at: u32) {
@@ -106,27 +88,14 @@ impl Chain {
         }
     }
 
-    /// A place that was never used.
-    fn room(&mut self) -> u32 {
-        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
-            self.chunks.push(Vec::with_capacity(CHUNK));
-        }
-        let before = (self.chunks.len() - 1) * CHUNK;
-        let chunk = self.chunks.last_mut().map_or(0, |chunk| {
-            chunk.push(None);
-            chunk.len() - 1
-        });
-        u32::try_from(before + chunk).unwrap_or(NONE)
-    }
-
     fn unlink(&mut self, at: u32) {
-        let Some(slot) = self.slot(at) else { return };
+        let Some(slot) = self.get(at) else { return };
         let (before, after) = (slot.before, slot.after);
-        match self.slot_mut(before) {
+        match self.get_mut(before) {
             Some(slot) => slot.after = after,
             None => self.first = after,
         }
-        match self.slot_mut(after) {
+        match self.get_mut(after) {
             Some(slot) => slot.before = before,
             None => self.last = before,
         }
@@ -134,26 +103,14 @@ impl Chain {
 
     fn link_last(&mut self, at: u32) {
         let last = self.last;
-        if let Some(slot) = self.slot_mut(at) {
+        if let Some(slot) = self.get_mut(at) {
             (slot.before, slot.after) = (last, NONE);
         }
-        match self.slot_mut(last) {
+        match self.get_mut(last) {
             Some(slot) => slot.after = at,
             None => self.first = at,
         }
         self.last = at;
-    }
-
-    fn slot(&self, at: u32) -> Option<&Slot> {
-        self.chunks.get(at as usize / CHUNK)?.get(at as usize % CHUNK)?.as_ref()
-    }
-
-    fn slot_mut(&mut self, at: u32) -> Option<&mut Slot> {
-        self.place(at)?.as_mut()
-    }
-
-    fn place(&mut self, at: u32) -> Option<&mut Option<Slot>> {
-        self.chunks.get_mut(at as usize / CHUNK)?.get_mut(at as usize % CHUNK)
     }
 }
 
@@ -165,7 +122,7 @@ mod tests {
     fn order(chain: &Chain) -> Vec<u64> {
         let mut keys = Vec::new();
         let mut at = chain.first;
-        while let Some(slot) = chain.slot(at) {
+        while let Some(slot) = chain.get(at) {
             let Key::Bits(_, key) = slot.key else { panic!() };
             keys.push(key);
             at = slot.after;

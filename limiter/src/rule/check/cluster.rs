@@ -1,28 +1,48 @@
 //! `clusterMode` and `clusterConfig`.
 
-use super::{ANY_INT, ANY_LONG, I32_MAX};
-use crate::{
-    BUCKETS_MAX, INTERVAL_MS_MAX, WindowShape,
-    rule::{
-        ClusterConfig, FallbackPolicy, Grade, OverloadPolicy, Scope, ThresholdUnit,
-        object::{Object, Owner},
-        report::Report,
-    },
+use super::{
+    ANY_INT, ANY_LONG, I32_MAX,
+    able::{self, Numbers},
+    counting::Counting,
+    lease::lease,
+};
+use crate::rule::{
+    Algorithm, ClusterConfig, ControlBehavior, FallbackPolicy, Mode, OverloadPolicy, Scope,
+    cluster::Rare,
+    object::{Object, Owner},
+    report::Report,
 };
 
-/// The rule that a configuration belongs to. Sentinel has a class for each kind
-/// (`ClusterFlowConfig`, `ParamFlowClusterConfig`), and checks some fields for one grade only.
+/// Default of `resourceTimeout` and of `clientOfflineTime`, in milliseconds.
+const LIFETIME_MS: u32 = Rare::DEFAULT.resource_timeout_ms;
+
+/// The rule that a configuration belongs to, with the behaviour that is in force. Sentinel has a
+/// class for each kind (`ClusterFlowConfig`, `ParamFlowClusterConfig`), and checks some fields for
+/// one grade only.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Of {
-    Flow(Grade),
-    Param,
+    /// A flow rule of grade 0, which neither paces nor warms up.
+    Concurrency,
+    Flow(ControlBehavior),
+    Param(ControlBehavior),
 }
 
-/// Default of `resourceTimeout` and of `clientOfflineTime`, in milliseconds.
-const LIFETIME_MS: u32 = 2_000;
+impl Of {
+    pub(super) fn behavior(self) -> ControlBehavior {
+        match self {
+            Self::Concurrency => ControlBehavior::Reject,
+            Self::Flow(behavior) | Self::Param(behavior) => behavior,
+        }
+    }
+}
 
 /// `None` for a local rule, and for a wrong one (said in `report`).
-pub(super) fn config(f: &mut Object<'_>, report: &mut Report<'_>, of: Of) -> Option<ClusterConfig> {
+pub(super) fn config(
+    f: &mut Object<'_>,
+    report: &mut Report<'_>,
+    of: Of,
+    numbers: &Numbers<'_, '_>,
+) -> Option<ClusterConfig> {
     let on = f.bool(report, "clusterMode", false);
     let config = f.object("clusterConfig", Owner::ClusterConfig);
     if !on {
@@ -37,51 +57,67 @@ pub(super) fn config(f: &mut Object<'_>, report: &mut Report<'_>, of: Of) -> Opt
     }
     let flow_id = c.int(report, "flowId", 1, (1, i64::MAX));
     let scope = scope(&mut c, report);
-    let window = window(&mut c, report);
-    let unit = c.choice(
-        report,
-        "thresholdUnit",
-        ThresholdUnit::Sentinel,
-        &[("sentinel", ThresholdUnit::Sentinel), ("window", ThresholdUnit::Window)],
-    );
+    let Counting { window, unit, algorithm } = Counting::read(&mut c, report, of);
+    let rare = rare(&mut c, report, of, &algorithm);
+    let (fallback, overload) = without_server(&mut c, report, of);
+    let modes = [
+        ("enforce", Mode::Enforce),
+        ("shadow", Mode::Shadow),
+        ("pass", Mode::Pass),
+        ("block", Mode::Block),
+    ];
+    let mode = c.choice(report, "mode", Mode::Enforce, &modes);
+    c.warn_unknown(report, &["@type"]);
+    let rare = rare.kept();
+    let config =
+        ClusterConfig { flow_id, window, algorithm, scope, unit, fallback, overload, mode, rare };
+    able::check((f, &c), report, &config, of.behavior(), numbers);
+    Some(config)
+}
+
+/// What few rules have.
+fn rare(c: &mut Object<'_>, report: &mut Report<'_>, of: Of, algorithm: &Algorithm) -> Rare {
     let (resource_timeout_ms, client_offline_ms) = match of {
-        Of::Flow(grade) => lifetimes(&mut c, report, grade),
-        Of::Param => (LIFETIME_MS, LIFETIME_MS),
+        Of::Flow(_) => lifetimes(c, report, false),
+        Of::Concurrency => lifetimes(c, report, true),
+        Of::Param(_) => (LIFETIME_MS, LIFETIME_MS),
     };
-    // Sentinel's defaults differ: true for flow rules, false for hot-parameter rules.
-    let local = c.bool(report, "fallbackToLocalWhenFail", of != Of::Param);
-    let config = ClusterConfig {
-        flow_id,
-        scope,
-        window,
-        unit,
+    let default = Rare::DEFAULT.cold_factor;
+    let cold = c.whole(report, "coldFactor", (2, 100)).and_then(|cold| u8::try_from(cold).ok());
+    let warms_up = matches!(of.behavior(), ControlBehavior::WarmUp | ControlBehavior::WarmUpPacing);
+    let is_idle = !warms_up && cold.is_some_and(|cold| cold != default);
+    c.idle(report, "coldFactor", is_idle, "only controlBehavior 1 and 3 of a flow rule warm up");
+    Rare {
         local_count: c.threshold(report, "localCount"),
-        fallback: c.choice(
-            report,
-            "fallbackPolicy",
-            if local { FallbackPolicy::Local } else { FallbackPolicy::Pass },
-            &[
-                ("local", FallbackPolicy::Local),
-                ("share", FallbackPolicy::Share),
-                ("pass", FallbackPolicy::Pass),
-                ("block", FallbackPolicy::Block),
-            ],
-        ),
-        overload: c.choice(
-            report,
-            "overloadPolicy",
-            OverloadPolicy::Local,
-            &[
-                ("reject", OverloadPolicy::Reject),
-                ("share", OverloadPolicy::Share),
-                ("local", OverloadPolicy::Local),
-            ],
-        ),
+        lease: lease(c, report, of, algorithm),
         resource_timeout_ms,
         client_offline_ms,
-    };
-    c.warn_unknown(report, &["@type"]);
-    Some(config)
+        cold_factor: cold.unwrap_or(default),
+    }
+}
+
+/// What a client does when the server does not decide.
+fn without_server(
+    c: &mut Object<'_>,
+    report: &mut Report<'_>,
+    of: Of,
+) -> (FallbackPolicy, OverloadPolicy) {
+    // Sentinel's defaults differ: true for flow rules, false for hot-parameter rules.
+    let local = c.bool(report, "fallbackToLocalWhenFail", !matches!(of, Of::Param(_)));
+    let fallbacks = [
+        ("local", FallbackPolicy::Local),
+        ("share", FallbackPolicy::Share),
+        ("pass", FallbackPolicy::Pass),
+        ("block", FallbackPolicy::Block),
+    ];
+    let default = if local { FallbackPolicy::Local } else { FallbackPolicy::Pass };
+    let fallback = c.choice(report, "fallbackPolicy", default, &fallbacks);
+    let overloads = [
+        ("reject", OverloadPolicy::Reject),
+        ("share", OverloadPolicy::Share),
+        ("local", OverloadPolicy::Local),
+    ];
+    (fallback, c.choice(report, "overloadPolicy", OverloadPolicy::Local, &overloads))
 }
 
 fn scope(c: &mut Object<'_>, report: &mut Report<'_>) -> Scope {
@@ -96,26 +132,9 @@ fn scope(c: &mut Object<'_>, report: &mut Report<'_>) -> Scope {
     }
 }
 
-fn window(c: &mut Object<'_>, report: &mut Report<'_>) -> WindowShape {
-    let before = report.errors.len();
-    let buckets = c.int(report, "sampleCount", 10, (1, i64::from(BUCKETS_MAX)));
-    let interval_max = i64::try_from(INTERVAL_MS_MAX).unwrap_or(i64::MAX);
-    let interval = c.int(report, "windowIntervalMs", 1_000, (1, interval_max));
-    let shape = WindowShape::new(interval.unsigned_abs(), u32::try_from(buckets).unwrap_or(1));
-    if report.errors.len() > before {
-        return WindowShape::SECOND;
-    }
-    shape.unwrap_or_else(|| {
-        let remedy = format!("must be a multiple of sampleCount ({buckets})");
-        c.error(report, "windowIntervalMs", &remedy);
-        WindowShape::SECOND
-    })
-}
-
 /// `resourceTimeout` and `clientOfflineTime`, and the strategies beside them. Sentinel looks at
 /// all but `strategy` for thread-grade rules only, and at that for the others.
-fn lifetimes(c: &mut Object<'_>, report: &mut Report<'_>, grade: Grade) -> (u32, u32) {
-    let concurrent = grade == Grade::Thread;
+fn lifetimes(c: &mut Object<'_>, report: &mut Report<'_>, concurrent: bool) -> (u32, u32) {
     let strategy = c.int(report, "strategy", 0, ANY_INT);
     if !concurrent && strategy != 0 {
         c.error(report, "strategy", "must be 0");

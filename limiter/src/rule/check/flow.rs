@@ -1,7 +1,11 @@
 //! The flow rule.
 
-use super::{ANY_INT, Common, I32_MAX, NO_MEANING, cluster};
-use crate::rule::{FlowRule, Grade, Strategy, object::Object, report::Report};
+use super::{
+    ANY_INT, Common, I32_MAX, NO_MEANING,
+    able::Numbers,
+    cluster::{Of, config},
+};
+use crate::rule::{FlowRule, Grade, Strategy, flow::Names, object::Object, report::Report};
 
 const WARM_UP_SEC: u32 = 10;
 const QUEUEING_MS: u32 = 500;
@@ -18,7 +22,12 @@ pub(in crate::rule) fn flow_rule(mut f: Object<'_>, report: &mut Report<'_>) -> 
     let ref_resource = f.text(report, "refResource").filter(|name| !name.trim().is_empty());
     let warm_up = f.int(report, "warmUpPeriodSec", WARM_UP_SEC.into(), ANY_INT);
     let queueing = f.int(report, "maxQueueingTimeMs", QUEUEING_MS.into(), ANY_INT);
-    let cluster = cluster::config(&mut f, report, cluster::Of::Flow(grade));
+    let of = match grade {
+        Grade::Thread => Of::Concurrency,
+        Grade::Qps => Of::Flow(common.behavior()),
+    };
+    let numbers = Numbers { count: common.count, warm_up, items: &[] };
+    let cluster = config(&mut f, report, of, &numbers);
 
     let shapes = |behaviors: &[i64]| grade == Grade::Qps && behaviors.contains(&common.behavior);
     if grade == Grade::Qps && matches!(strategy, 1 | 2) && ref_resource.is_none() {
@@ -33,13 +42,19 @@ pub(in crate::rule) fn flow_rule(mut f: Object<'_>, report: &mut Report<'_>) -> 
     common.check_regex(&f, report, cluster.is_some());
     if cluster.is_some() {
         common.warn_unused(&f, report);
+        let never = "calls in progress neither wait nor warm up";
+        let is_thread = grade == Grade::Thread;
+        f.unused(report, "controlBehavior", is_thread && common.behavior != 0, never);
+        if !is_thread && common.behavior > 3 {
+            f.warn(report, "controlBehavior", "unknown; taken as 0 (refuse), as Sentinel does");
+        }
         let by_id = "what asks with the flow id is counted";
         f.unused(report, "strategy", strategy != 0, by_id);
         f.unused(report, "refResource", ref_resource.is_some(), by_id);
-        let warm = "the whole threshold holds from the start";
-        f.unused(report, "warmUpPeriodSec", warm_up != i64::from(WARM_UP_SEC), warm);
-        let wait = "only a prioritized call waits, for the next bucket at most";
-        f.unused(report, "maxQueueingTimeMs", queueing != i64::from(QUEUEING_MS), wait);
+        let is_set = !shapes(&[1, 3]) && warm_up != i64::from(WARM_UP_SEC);
+        f.idle(report, "warmUpPeriodSec", is_set, "only controlBehavior 1 and 3 warm up");
+        let is_set = !shapes(&[2, 3]) && queueing != i64::from(QUEUEING_MS);
+        f.idle(report, "maxQueueingTimeMs", is_set, "only controlBehavior 2 and 3 queue calls");
     } else {
         let not_used =
             "not used with this grade and controlBehavior; its default stands in its place";
@@ -54,7 +69,7 @@ pub(in crate::rule) fn flow_rule(mut f: Object<'_>, report: &mut Report<'_>) -> 
     (report.errors.len() == before).then(|| FlowRule {
         behavior: common.behavior(),
         resource: common.resource,
-        limit_app: common.limit_app.unwrap_or_else(|| "default".into()),
+        names: Names::kept(common.limit_app, ref_resource),
         regex: common.regex,
         grade,
         count: common.count,
@@ -63,7 +78,6 @@ pub(in crate::rule) fn flow_rule(mut f: Object<'_>, report: &mut Report<'_>) -> 
             2 => Strategy::Chain,
             _ => Strategy::Direct,
         },
-        ref_resource,
         warm_up_period_sec: u32::try_from(warm_up).unwrap_or(WARM_UP_SEC),
         max_queueing_time_ms: u32::try_from(queueing).unwrap_or(QUEUEING_MS),
         cluster,

@@ -7,7 +7,23 @@ use crate::rule::{
     value::Value,
 };
 
-pub(super) fn items(f: &mut Object<'_>, report: &mut Report<'_>) -> Vec<ParamItem> {
+/// An item and where its count stands.
+pub(super) struct Listed<'t> {
+    pub(super) item: ParamItem,
+    index: usize,
+    at: &'t str,
+    written: &'t str,
+}
+
+impl Listed<'_> {
+    /// Notes a mistake in the count.
+    pub(super) fn error(&self, report: &mut Report<'_>, remedy: &str) {
+        let path = Owner::Item(self.index).path("count");
+        report.error(self.at, &path, self.written, remedy);
+    }
+}
+
+pub(super) fn items<'t>(f: &mut Object<'t>, report: &mut Report<'_>) -> Vec<Listed<'t>> {
     let Some(list) = f.take("paramFlowItemList").filter(|v| !v.is_absent()) else {
         return Vec::new();
     };
@@ -19,7 +35,7 @@ pub(super) fn items(f: &mut Object<'_>, report: &mut Report<'_>) -> Vec<ParamIte
     items.filter_map(|(index, element)| item(index, element, report)).collect()
 }
 
-fn item(index: usize, element: Value<'_>, report: &mut Report<'_>) -> Option<ParamItem> {
+fn item<'t>(index: usize, element: Value<'t>, report: &mut Report<'_>) -> Option<Listed<'t>> {
     let at = element.written();
     let Some(mut f) = Object::new(Owner::Item(index), at, element) else {
         let path = format!("paramFlowItemList[{index}]");
@@ -43,5 +59,7 @@ fn item(index: usize, element: Value<'_>, report: &mut Report<'_>) -> Option<Par
         let remedy = "dropped: must be a whole number from 0 to 2147483647";
         f.warn(report, "count", remedy);
     }
-    Some(ParamItem { value: value?, count: f64::from(count?) })
+    let (at, written) = f.place("count");
+    let item = ParamItem { value: value?, count: f64::from(count?) };
+    Some(Listed { item, index, at, written })
 }

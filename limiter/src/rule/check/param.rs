@@ -1,8 +1,14 @@
 //! The hot-parameter rule.
 
-use super::{ANY_INT, Common, I32_MAX, NO_MEANING, cluster, items::items};
+use super::{
+    ANY_INT, Common, I32_MAX, NO_MEANING,
+    able::Numbers,
+    cluster::{Of, config},
+    items::items,
+};
 use crate::rule::{
-    ClusterConfig, FallbackPolicy, ParamRule, ThresholdUnit, object::Object, report::Report,
+    ClusterConfig, ControlBehavior, FallbackPolicy, ParamRule, ThresholdUnit, object::Object,
+    report::Report,
 };
 
 /// Reads a hot-parameter rule; `None` when it is wrong (said in `report`).
@@ -21,13 +27,25 @@ pub(in crate::rule) fn param_rule(mut f: Object<'_>, report: &mut Report<'_>) ->
     let burst_count = u32_field(&mut f, report, "burstCount", 0);
     let duration_sec = f.int(report, "durationInSec", 1, (1, i64::MAX)).unsigned_abs();
     let items = items(&mut f, report);
-    let cluster = cluster::config(&mut f, report, cluster::Of::Param);
+    // What else Sentinel takes for 0, so do we.
+    let behavior = match common.behavior() {
+        ControlBehavior::Pacing => ControlBehavior::Pacing,
+        _ => ControlBehavior::Reject,
+    };
+    let numbers = Numbers { count: common.count, warm_up: 1, items: &items };
+    let cluster = config(&mut f, report, Of::Param(behavior), &numbers);
     common.check_regex(&f, report, cluster.is_some());
     if let Some(config) = &cluster {
         common.warn_unused(&f, report);
         f.unused(report, "grade", grade != 1, "tokens are counted, not calls in progress");
-        f.unused(report, "maxQueueingTimeMs", queueing != 0, "nobody waits");
-        f.unused(report, "burstCount", burst_count != 0, "a value has its count and no more");
+        if !matches!(common.behavior, 0 | 2) {
+            let remedy = "taken as 0 (refuse), as Sentinel does: hot parameters do not warm up";
+            f.warn(report, "controlBehavior", remedy);
+        }
+        let is_set = queueing != 0 && behavior != ControlBehavior::Pacing;
+        f.idle(report, "maxQueueingTimeMs", is_set, "only controlBehavior 2 queues calls");
+        let instead = "clusterConfig.burst is, with algorithm tokenBucket, leakyBucket or gcra";
+        f.unused(report, "burstCount", burst_count != 0, instead);
         let lasts = duration_sec != 1 && !has_local_window(config);
         f.unused(report, "durationInSec", lasts, "windowIntervalMs is the window");
     }
@@ -41,7 +59,7 @@ pub(in crate::rule) fn param_rule(mut f: Object<'_>, report: &mut Report<'_>) ->
         max_queueing_time_ms: queueing,
         burst_count,
         duration_sec,
-        items,
+        items: items.into_iter().map(|listed| listed.item).collect(),
         cluster,
     })
 }
@@ -50,6 +68,6 @@ pub(in crate::rule) fn param_rule(mut f: Object<'_>, report: &mut Report<'_>) ->
 /// ([`LocalParam`](crate::LocalParam)).
 fn has_local_window(config: &ClusterConfig) -> bool {
     config.fallback == FallbackPolicy::Local
-        && config.local_count.is_none()
+        && config.local_count().is_none()
         && config.unit == ThresholdUnit::Sentinel
 }

@@ -1,0 +1,99 @@
+//! What flows and hot values take of memory: resident bytes each, by the kernel's count.
+//!
+//! `cargo run --release -p limiter --example memory [-- --quick]` prints a line of JSON for each
+//! case, which a process of its own measures. What the process had before the rules is taken off;
+//! the text they were read from is freed by then.
+
+#![expect(clippy::print_stdout, reason = "it is a report")]
+
+use std::{error::Error, fmt::Write as _, fs, process::Command};
+
+use limiter::{ClusterEngine, Param, Settings, Tick, rule};
+use serde_json::json;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const NOW: Tick = Tick::from_ms(1_800_000_000_000);
+
+/// Name, what stands in `clusterConfig`, and whether it is of hot values.
+const CASES: [(&str, &str, bool); 4] = [
+    ("flows, sliding window", "", false),
+    ("flows, token bucket", r#","algorithm":"tokenBucket","burst":500"#, false),
+    ("hot values, sliding window", "", true),
+    ("hot values, token bucket", r#","algorithm":"tokenBucket","burst":500"#, true),
+];
+
+fn main() -> Outcome<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let amount = if args.iter().any(|arg| arg == "--quick") { 50_000 } else { 1_000_000 };
+    if let Some(case) = args.iter().find_map(|arg| arg.strip_prefix("--case=")) {
+        let (name, config, is_param) = CASES.get(case.parse::<usize>()?).ok_or("no such case")?;
+        return if *is_param { values(name, config, amount) } else { flows(name, config, amount) };
+    }
+    for case in 0..CASES.len() {
+        let mut child = Command::new(std::env::current_exe()?);
+        let status = child.args(&args).arg(format!("--case={case}")).status()?;
+        if !status.success() {
+            return Err(format!("case {case}: {status}").into());
+        }
+    }
+    Ok(())
+}
+
+/// So many rules, before anybody asks and after each was asked for a token.
+fn flows(name: &str, config: &str, amount: u32) -> Outcome<()> {
+    let before = resident()?;
+    let engine = engine(amount, "", config)?;
+    let idle = resident()?.saturating_sub(before);
+    let rules = engine.rules();
+    for id in 1..=amount {
+        rules.acquire_flow(NOW, id.into(), 1, false)?;
+    }
+    let used = resident()?.saturating_sub(before);
+    let each = |bytes: u64| bytes / u64::from(amount);
+    println!(
+        "{}",
+        json!({"subject": name, "amount": amount, "idle": each(idle), "in_use": each(used)})
+    );
+    Ok(())
+}
+
+/// So many values of one rule, each asked for a token.
+fn values(name: &str, config: &str, amount: u32) -> Outcome<()> {
+    let engine = engine(1, r#""paramIdx":0,"#, config)?;
+    let (rules, before) = (engine.rules(), resident()?);
+    for value in 0..amount {
+        rules.acquire_param(NOW, 1, 1, [Param::Long(value.into())])?;
+    }
+    let bytes = resident()?.saturating_sub(before) / u64::from(amount);
+    let kept = rules.param(1).map_or(0, |param| param.totals().values);
+    println!("{}", json!({"subject": name, "amount": kept, "in_use": bytes}));
+    Ok(())
+}
+
+fn engine(rules: u32, fields: &str, config: &str) -> Outcome<ClusterEngine> {
+    let mut text = String::from("[");
+    for id in 1..=rules {
+        let comma = if id == 1 { "" } else { "," };
+        write!(
+            text,
+            r#"{comma}{{"resource":"r{id}",{fields}"count":100,"clusterMode":true,
+            "clusterConfig":{{"flowId":{id},"thresholdType":1{config}}}}}"#
+        )?;
+    }
+    text.push(']');
+    let engine = ClusterEngine::new(Settings { max_allowed_qps: None, ..Settings::default() });
+    let parsed = rule::parse(&text, "memory", "default", rule::Contents::Mixed, true)?;
+    drop(text);
+    engine.replace(rule::merge(vec![parsed])?)?;
+    Ok(engine)
+}
+
+/// Bytes of this process that are in memory.
+fn resident() -> Outcome<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes: u64 =
+        line.and_then(|line| line.trim().strip_suffix(" kB")).ok_or("no VmRSS")?.parse()?;
+    Ok(kilobytes * 1_024)
+}

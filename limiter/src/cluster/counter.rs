@@ -1,0 +1,156 @@
+//! What one flow has used, under one lock.
+
+use super::{
+    counting::Counting,
+    ledger::{Held, Ledger},
+    totals::{Others, Passed},
+    tuned::Tuned,
+};
+use crate::{
+    Tick, WindowShape,
+    algorithm::Verdict,
+    sync::{Mutex, lock},
+    window::Ring,
+};
+
+/// What a flow has used; shared by the rule sets before and after a rule change.
+#[derive(Debug, Default)]
+pub(crate) struct FlowCounter(pub(super) Mutex<Used>);
+
+/// In this order, so that a pass of the usual rule touches 72 bytes in a row: the lock, what passed,
+/// and the first words of the ring.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct Used {
+    pub(super) passed: Passed,
+    pub(super) tally: Tally,
+    pub(super) others: Others,
+}
+
+/// What counts. A rule that counts in another way finds nothing here.
+#[derive(Debug)]
+pub(super) enum Tally {
+    /// Of a sliding window.
+    Ring(Ring),
+    /// Of a sliding window of which tokens are, or were, on lease.
+    Lent(Box<Lent>),
+    /// Of every other algorithm.
+    Tuned(Tuned),
+}
+
+/// A sliding window, and what is on lease of it.
+#[derive(Debug, Default)]
+pub(super) struct Lent {
+    pub(super) ring: Ring,
+    pub(super) ledger: Ledger,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self::Ring(Ring::default())
+    }
+}
+
+impl FlowCounter {
+    /// The leases of it that have not ended, as far as is known.
+    pub(super) fn leases(&self) -> Vec<Held> {
+        lock(&self.0).leases().to_vec()
+    }
+
+    /// Whether nothing of it counts any more, for a rule that counts so.
+    pub(super) fn is_idle(&self, counting: &Counting, now: Tick) -> bool {
+        lock(&self.0).is_idle(counting, now)
+    }
+}
+
+impl Used {
+    /// The sliding window at `now`, and the tokens that are on lease of it.
+    pub(super) fn window(&mut self, shape: WindowShape, now: Tick) -> (&mut Ring, u64) {
+        match self.tally {
+            Tally::Ring(ref mut ring) => {
+                ring.advance(shape, now);
+                (ring, 0)
+            }
+            Tally::Lent(ref mut lent) => {
+                let Lent { ring, ledger } = &mut **lent;
+                self.passed.add_tokens(ledger.settle(ring, shape, now));
+                ring.advance(shape, now);
+                (ring, ledger.tokens())
+            }
+            Tally::Tuned(_) => {
+                self.tally = Tally::default();
+                self.window(shape, now)
+            }
+        }
+    }
+
+    /// The leases that have not ended, as far as is known.
+    pub(super) fn leases(&self) -> &[Held] {
+        match &self.tally {
+            Tally::Ring(_) => &[],
+            Tally::Lent(lent) => lent.ledger.leases(),
+            Tally::Tuned(tuned) => tuned.leases(),
+        }
+    }
+
+    /// The sliding window with its leases.
+    pub(super) fn lent(&mut self) -> &mut Lent {
+        if let Tally::Ring(ring) = &mut self.tally {
+            let ring = std::mem::take(ring);
+            self.tally = Tally::Lent(Box::new(Lent { ring, ledger: Ledger::default() }));
+        }
+        match self.tally {
+            Tally::Lent(ref mut lent) => lent,
+            Tally::Ring(_) | Tally::Tuned(_) => {
+                self.tally = Tally::default();
+                self.lent()
+            }
+        }
+    }
+
+    /// Forgets what was used. Leases cannot be called back.
+    pub(super) fn reset(&mut self) {
+        match &mut self.tally {
+            Tally::Ring(ring) => ring.clear(),
+            Tally::Lent(lent) => lent.ring.clear(),
+            Tally::Tuned(tuned) => tuned.reset(),
+        }
+    }
+
+    pub(super) fn is_idle(&self, counting: &Counting, now: Tick) -> bool {
+        match (&self.tally, counting) {
+            (Tally::Ring(ring), Counting::Sliding(shape)) => ring.is_idle(*shape, now),
+            (Tally::Lent(lent), Counting::Sliding(shape)) => {
+                lent.ring.is_idle(*shape, now) && lent.ledger.is_idle(*shape, now)
+            }
+            (Tally::Tuned(tuned), _) => tuned.is_idle(now),
+            (Tally::Ring(_) | Tally::Lent(_), _) => true,
+        }
+    }
+
+    /// Counts what came of a request.
+    pub(super) fn note(&mut self, verdict: Verdict, count: u64) {
+        match verdict {
+            Verdict::Pass { .. } => self.passed.add(count),
+            Verdict::Wait { .. } => {
+                self.others.wait_requests += 1;
+                self.others.wait_tokens += count;
+            }
+            Verdict::Block { .. } => {
+                self.others.block_requests += 1;
+                self.others.block_tokens += count;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_flow_uses_of_memory_is_what_a_million_of_them_were_measured_with() {
+        assert_eq!((size_of::<Ring>(), size_of::<Tuned>()), (128, 144));
+        assert_eq!((size_of::<Tally>(), size_of::<FlowCounter>()), (144, 256));
+    }
+}

@@ -1,0 +1,92 @@
+//! A flow's counter outlives its rule: what the next rule with its id goes on with.
+
+use super::Flow;
+use crate::{
+    Level, Tick,
+    cluster::{
+        counter::{FlowCounter, Used},
+        counting::Counting,
+        ledger::Held,
+        saved::{Restart, SavedFlow},
+        tuned::Tuned,
+    },
+    sync::Arc,
+};
+
+/// What a rule takes over from one that had its id before.
+#[derive(Debug, Default)]
+pub(crate) struct Inherited {
+    /// Of a rule that is counted in the same way.
+    pub(crate) counter: Option<Arc<FlowCounter>>,
+    pub(crate) level: Option<Arc<Level>>,
+    /// Of a rule that is counted in another way: what its clients may still spend.
+    pub(crate) leases: Vec<Held>,
+}
+
+impl Inherited {
+    /// Of a rule that counts as `old` says, for one that counts as `new` says.
+    pub(crate) fn from(
+        counter: Option<Arc<FlowCounter>>,
+        level: Option<Arc<Level>>,
+        (old, new): (&Counting, &Counting),
+    ) -> Self {
+        if old == new {
+            return Self { counter, level, leases: Vec::new() };
+        }
+        let leases = counter.map_or_else(Vec::new, |counter| counter.leases());
+        Self { counter: None, level, leases }
+    }
+}
+
+impl Flow {
+    /// What the rule that takes this one's place goes on with, if that counts as `counting` says.
+    pub(crate) fn bequeath(&self, counting: &Counting) -> Inherited {
+        let (own, level) = (self.counting(), self.level().map(Arc::clone));
+        // One is made if there is none: who decides with the old rules at this moment may be about
+        // to.
+        let made = (own == *counting).then(|| Arc::clone(self.counter.get_or_make()));
+        Inherited::from(made.or_else(|| self.counter()), level, (&own, counting))
+    }
+
+    /// Goes on with what was used before a restart, if it means the same.
+    pub(crate) fn restore(&self, saved: &SavedFlow, restart: Restart) {
+        let tuned = self.recipe.as_ref().map(|recipe| {
+            let clients = recipe.clients(&self.namespace).max(1);
+            Tuned::new(recipe, self.rule.count, clients, &self.namespace)
+        });
+        match Used::restored(saved, self.sliding.shape, tuned, restart) {
+            Some(used) => *self.lock() = used,
+            None => self.take_over(&saved.leases(restart)),
+        }
+    }
+
+    /// Counts what clients may still spend of a rule that was counted in another way.
+    pub(super) fn take_over(&self, leases: &[Held]) {
+        if leases.is_empty() {
+            return;
+        }
+        let used = &mut *self.lock();
+        match &self.recipe {
+            Some(recipe) => self.tuned(used, recipe, Tick(0)).take_over(leases),
+            None => leases.iter().for_each(|held| used.lent().ledger.put(*held)),
+        }
+    }
+
+    /// The counter, if the flow was ever used.
+    pub(crate) fn counter(&self) -> Option<Arc<FlowCounter>> {
+        self.counter.get().map(Arc::clone)
+    }
+
+    /// How the flow counts.
+    pub(crate) fn counting(&self) -> Counting {
+        let config = self.rule.cluster.as_ref();
+        config.map_or(Counting::Sliding(self.sliding.shape), |config| {
+            Counting::of(config, self.rule.behavior)
+        })
+    }
+
+    /// The level of a thread-grade rule.
+    pub(crate) fn level(&self) -> Option<&Arc<Level>> {
+        self.level.as_ref()
+    }
+}

@@ -1,0 +1,148 @@
+//! Hot-parameter rules that are decided by an algorithm other than the plain sliding window.
+
+use std::time::Duration;
+
+use super::{Asked, ParamFlow, Used};
+use crate::{
+    Tick, Undecided,
+    algorithm::Verdict,
+    cluster::{
+        Ask, Namespace,
+        key::{KeyRef, Param},
+        machine::{Machine, NEVER},
+        recipe::Recipe,
+        values::{Gauge, Tally, Tuned},
+    },
+    sync::Arc,
+};
+
+/// The machines of one rule: one for each of its counts. A value keeps the one that it was used
+/// under last, and is brought to the new one when it is next asked for.
+#[derive(Debug)]
+pub(crate) struct Machines {
+    recipe: Arc<Recipe>,
+    clients: u32,
+    of_counts: Box<[OfCount]>,
+}
+
+/// The machine of one count.
+#[derive(Clone, Debug)]
+pub(crate) struct OfCount {
+    pub(crate) machine: Arc<Machine>,
+    /// Nothing passes: the threshold is zero. The machine stands in, for values without one.
+    pub(crate) is_shut: bool,
+}
+
+impl Machines {
+    pub(super) fn new(
+        recipe: &Arc<Recipe>,
+        counts: &[f64],
+        clients: u32,
+        namespace: &Namespace,
+    ) -> Self {
+        let of_count = |count: &f64| {
+            let machine = recipe.machine(*count, clients, namespace);
+            let is_shut = machine.is_none();
+            let machine = Arc::new(machine.unwrap_or_else(|| recipe.stand_in(namespace)));
+            OfCount { machine, is_shut }
+        };
+        let of_counts = counts.iter().map(of_count).collect();
+        Self { recipe: Arc::clone(recipe), clients, of_counts }
+    }
+
+    /// The machine of the rule's count at `index`.
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "the rule's own count is the first")]
+    pub(crate) fn get(&self, index: u32) -> &OfCount {
+        self.of_counts.get(index as usize).unwrap_or(&self.of_counts[0])
+    }
+}
+
+impl ParamFlow {
+    pub(super) fn admit_by_machines<'a>(
+        &self,
+        used: &mut Used,
+        recipe: &Arc<Recipe>,
+        now: Tick,
+        count: u64,
+        ask: Ask,
+        params: impl Iterator<Item = Param<'a>>,
+    ) -> Result<Verdict, Undecided> {
+        self.tune(used, recipe);
+        let Used { values, machines: Some(machines), asked_at, .. } = used else {
+            return Err(Undecided::BadRequest);
+        };
+        let gauge = Gauge::Machines(machines);
+        asked_at.clear();
+        let mut sum = Verdict::Pass { remaining: u64::MAX };
+        for param in params {
+            let key = KeyRef::of(&param);
+            let own = self.own(key);
+            let (at, is_new) = values.locate(key, gauge, now, &self.room, own.is_some());
+            let index = own.map_or(0, |own| own.index);
+            let counter = values.counter(at, gauge, index, now);
+            counter.asked += count;
+            let verdict = match &counter.tally {
+                Tally::Tuned(Tuned { machine, state, .. }) if !machines.get(index).is_shut => {
+                    machine.peek(state, now, counter.asked, ask.max_wait)
+                }
+                Tally::Tuned(_) | Tally::Ring(_) => NEVER,
+            };
+            asked_at.push(Asked { at, index, is_new });
+            sum = both(sum, verdict);
+        }
+        if asked_at.is_empty() {
+            return Err(Undecided::BadRequest);
+        }
+        for &Asked { at, index, .. } in &*asked_at {
+            let counter = values.counter(at, gauge, index, now);
+            let asked = std::mem::take(&mut counter.asked);
+            if asked > 0
+                && sum.is_admitted()
+                && !ask.peek
+                && let Tally::Tuned(Tuned { machine, state, .. }) = &mut counter.tally
+            {
+                machine.take(state, now, asked, ask.max_wait);
+            }
+        }
+        if !sum.is_admitted() || ask.peek {
+            for asked in asked_at.iter().filter(|asked| asked.is_new) {
+                values.unmake(asked.at);
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Brings the machines to the rule and to the clients there are.
+    #[inline]
+    pub(super) fn tune(&self, used: &mut Used, recipe: &Arc<Recipe>) {
+        let clients = recipe.clients(&self.namespace);
+        let is_tuned = used.machines.as_ref().is_some_and(|machines| {
+            machines.clients == clients && Arc::ptr_eq(&machines.recipe, recipe)
+        });
+        if !is_tuned {
+            let machines = Machines::new(recipe, &self.counts, clients, &self.namespace);
+            used.machines = Some(Box::new(machines));
+        }
+    }
+}
+
+/// What comes of two values of one request: the worse.
+fn both(a: Verdict, b: Verdict) -> Verdict {
+    match (a, b) {
+        (Verdict::Block { retry: a }, Verdict::Block { retry: b }) => {
+            Verdict::Block { retry: longest(a, b) }
+        }
+        (block @ Verdict::Block { .. }, _) | (_, block @ Verdict::Block { .. }) => block,
+        (Verdict::Wait { wait: a }, Verdict::Wait { wait: b }) => Verdict::Wait { wait: a.max(b) },
+        (wait @ Verdict::Wait { .. }, _) | (_, wait @ Verdict::Wait { .. }) => wait,
+        (Verdict::Pass { remaining: a }, Verdict::Pass { remaining: b }) => {
+            Verdict::Pass { remaining: a.min(b) }
+        }
+    }
+}
+
+/// The longest of the times, `None` standing for never.
+pub(super) fn longest(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
+    a.zip(b).map(|(a, b)| a.max(b))
+}

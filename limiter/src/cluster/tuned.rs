@@ -1,0 +1,144 @@
+//! What a flow has used under an algorithm other than the plain sliding window, with that algorithm
+//! and its numbers.
+
+use std::time::Duration;
+
+use super::{
+    Namespace,
+    ledger::Held,
+    machine::{Machine, NEVER, State},
+    recipe::Recipe,
+    saved::Restart,
+};
+use crate::{
+    Tick,
+    algorithm::{Saved, Verdict},
+    sync::Arc,
+};
+
+/// A state, and the machine that it was used under last.
+#[derive(Debug)]
+pub(super) struct Tuned {
+    /// Of the rule that it was used under last.
+    recipe: Arc<Recipe>,
+    clients: u32,
+    /// Nothing passes: the threshold is zero. The machine is the one before it was, or one that
+    /// stands in, so that what was used keeps its meaning.
+    is_shut: bool,
+    /// When the machine took the place of another.
+    since: Tick,
+    machine: Machine,
+    state: State,
+    /// What was on lease when the rule came to count so. It is in the state, and here for a rule
+    /// that counts in another way again.
+    lent: Option<Box<[Held]>>,
+}
+
+impl Tuned {
+    /// Nothing used, under the machine of that rule and so many clients.
+    pub(super) fn new(
+        recipe: &Arc<Recipe>,
+        count: f64,
+        clients: u32,
+        namespace: &Namespace,
+    ) -> Self {
+        let machine = recipe.machine(count, clients, namespace);
+        let is_shut = machine.is_none();
+        let machine = machine.unwrap_or_else(|| recipe.stand_in(namespace));
+        let state = machine.fresh();
+        Self {
+            recipe: Arc::clone(recipe),
+            clients,
+            is_shut,
+            since: Tick(0),
+            machine,
+            state,
+            lent: None,
+        }
+    }
+
+    /// Brings it to the machine of that rule and of the clients there are.
+    #[inline]
+    pub(super) fn tune(
+        &mut self,
+        recipe: &Arc<Recipe>,
+        count: f64,
+        namespace: &Namespace,
+        now: Tick,
+    ) {
+        let clients = recipe.clients(namespace);
+        if clients != self.clients || !Arc::ptr_eq(recipe, &self.recipe) {
+            (self.recipe, self.clients) = (Arc::clone(recipe), clients);
+            self.retune(recipe.machine(count, clients, namespace), now);
+        }
+    }
+
+    #[inline(never)]
+    fn retune(&mut self, machine: Option<Machine>, now: Tick) {
+        self.is_shut = machine.is_none();
+        if let Some(machine) = machine {
+            machine.adopt(&mut self.state, &self.machine, now);
+            (self.machine, self.since) = (machine, now);
+        }
+    }
+
+    /// Takes `n` tokens for one who waits no longer than `max`.
+    #[inline]
+    pub(super) fn take(&mut self, now: Tick, n: u64, max: Option<Duration>) -> Verdict {
+        if self.is_shut { NEVER } else { self.machine.take(&mut self.state, now, n, max) }
+    }
+
+    pub(super) fn peek(&self, now: Tick, n: u64, max: Option<Duration>) -> Verdict {
+        if self.is_shut { NEVER } else { self.machine.peek(&self.state, now, n, max) }
+    }
+
+    /// Takes the tokens of those leases, at the latest moment at which any can be spent.
+    pub(super) fn take_over(&mut self, leases: &[Held]) {
+        let tokens = leases.iter().map(|held| u64::from(held.tokens)).sum();
+        if let Some(end) = leases.iter().map(|held| held.until).max() {
+            self.charge(end, tokens);
+            self.lent = Some(leases.into());
+        }
+    }
+
+    /// The leases that it took over.
+    pub(super) fn leases(&self) -> &[Held] {
+        self.lent.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn charge(&mut self, now: Tick, n: u64) {
+        self.machine.charge(&mut self.state, now, n);
+    }
+
+    pub(super) fn give_back(&mut self, now: Tick, n: u64, age: Duration) {
+        self.machine.give_back(&mut self.state, now, n, age, self.since);
+    }
+
+    pub(super) fn used(&self, now: Tick) -> u64 {
+        self.machine.used(&self.state, now)
+    }
+
+    pub(super) fn is_idle(&self, now: Tick) -> bool {
+        self.machine.is_idle(&self.state, now)
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.state = self.machine.fresh();
+    }
+
+    pub(super) fn save(&self, now: Tick) -> Option<Saved> {
+        self.machine.save(&self.state, now)
+    }
+
+    /// With what was saved; `None` where that means something else.
+    pub(super) fn restored(
+        mut self,
+        saved: &Saved,
+        lent: Vec<Held>,
+        restart: Restart,
+    ) -> Option<Self> {
+        self.state = self.machine.restore(saved, restart.behind)?;
+        (self.since, self.lent) = (restart.at, (!lent.is_empty()).then(|| lent.into()));
+        Some(self)
+    }
+}
