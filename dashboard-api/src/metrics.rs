@@ -9,6 +9,9 @@
 //! | `tollgate_flow_booked_tokens` | flow | tokens booked for the next bucket |
 //! | `tollgate_flow_last_second_admitted_tokens` | flow | tokens that passed or were booked in the last whole second of the epoch |
 //! | `tollgate_flow_last_second_blocked_tokens` | flow | tokens refused in that second |
+//! | `tollgate_flow_calls_in_progress` | flow | calls in progress of a thread-grade rule |
+//! | `tollgate_flow_calls_allowed` | flow | calls of it that may be in progress at once now |
+//! | `tollgate_concurrency_tokens_held`, `tollgate_concurrency_tokens_max` | | concurrency tokens of all rules |
 //! | `tollgate_param_requests_total` | flow, `decision` | requests decided by a hot-parameter rule |
 //! | `tollgate_param_values` | flow | values with a counter of their own |
 //! | `tollgate_param_overflow_uses_total` | flow | uses of the counter that further values share |
@@ -21,6 +24,7 @@
 //! have series of their own; see [`bounded`].
 
 mod bounded;
+mod concurrency;
 mod flows;
 mod namespaces;
 mod params;
@@ -32,7 +36,7 @@ use std::{fmt, sync::Arc};
 use limiter::{Clock, ClusterEngine};
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder, registry::Registry};
 
-use self::bounded::Bounded;
+use self::{bounded::Bounded, concurrency::Tokens};
 
 /// Flow rules with series of their own, hot-parameter rules likewise, and namespaces: a scrape of
 /// 5 000 flows is some 5 MB, and a Prometheus server holds each series for hours.
@@ -44,6 +48,10 @@ pub const FLOWS_SHOWN_MAX: usize = 5_000;
 /// `clock` is the one that the engine is asked with: another could be ahead of it, and reading a
 /// window turns it over.
 pub fn register_engine(registry: &mut Registry, engine: Arc<ClusterEngine>, clock: Arc<dyn Clock>) {
+    registry.register_collector(Box::new(Tokens {
+        engine: Arc::clone(&engine),
+        levels: Bounded::new(FLOWS_SHOWN_MAX),
+    }));
     registry.register_collector(Box::new(EngineCollector {
         engine,
         clock,

@@ -31,8 +31,8 @@ fn write(dir: &TempDir, name: &str, rules: &[String]) {
 fn shape(loaded: &Loaded) -> Vec<String> {
     let ids = |ids: Vec<Option<i64>>| ids.into_iter().flatten().collect::<Vec<_>>();
     let sets = loaded.rules.iter().map(|set| {
-        let flow = ids(set.flow.iter().map(|r| r.cluster.map(|c| c.flow_id)).collect());
-        let param = ids(set.param.iter().map(|r| r.cluster.map(|c| c.flow_id)).collect());
+        let flow = ids(set.flow.iter().map(|r| r.cluster.as_ref().map(|c| c.flow_id)).collect());
+        let param = ids(set.param.iter().map(|r| r.cluster.as_ref().map(|c| c.flow_id)).collect());
         format!("{} {flow:?} {param:?}", set.namespace)
     });
     sets.collect()

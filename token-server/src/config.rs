@@ -13,9 +13,9 @@ mod keys;
 mod show;
 mod value;
 
-use std::{num::NonZeroUsize, path::PathBuf};
+use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 
-use limiter::Settings;
+use limiter::{Settings, Switches, rule::Mode};
 use tracing_subscriber::EnvFilter;
 
 pub use error::{ConfigError, Origin};
@@ -33,7 +33,7 @@ pub fn environment(name: &str) -> Option<String> {
 }
 
 /// Everything that the process is started with.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
     /// File or directory with the rules; `None`: no rules.
@@ -44,6 +44,16 @@ pub struct Config {
     pub log: LogDirectives,
     /// How a log line looks.
     pub log_format: LogFormat,
+    /// File with the counters of the process before; `None`: they are kept in memory only.
+    pub snapshot: Option<PathBuf>,
+    /// Time between two writes of it.
+    pub snapshot_interval: Duration,
+    /// What becomes of all decisions.
+    pub mode: Mode,
+    /// Of those of a namespace.
+    pub namespace_modes: Vec<(Box<str>, Mode)>,
+    /// Requests per second of a namespace; `None`: any number.
+    pub namespace_max_allowed_qps: Vec<(Box<str>, Option<f64>)>,
     /// How the server serves.
     pub options: Options,
     /// How the engine decides.
@@ -62,6 +72,24 @@ pub enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            rules: None,
+            workers: None,
+            log: LogDirectives::default(),
+            log_format: LogFormat::default(),
+            snapshot: None,
+            snapshot_interval: Duration::from_secs(10),
+            mode: Mode::Enforce,
+            namespace_modes: Vec::new(),
+            namespace_max_allowed_qps: Vec::new(),
+            options: Options::default(),
+            settings: Settings::default(),
+        }
+    }
 }
 
 impl Default for LogDirectives {
@@ -90,6 +118,9 @@ impl LogDirectives {
         &self.0
     }
 }
+
+/// Keys that a reload puts in force.
+const AT_ONCE: [&str; 4] = ["log", "mode", "namespace_modes", "namespace_max_allowed_qps"];
 
 impl Config {
     /// Reads file, variables and flags. What is mistaken keeps its default, so that the rest can
@@ -134,7 +165,21 @@ impl Config {
     #[must_use]
     pub fn differing(&self, other: &Self) -> Vec<&'static str> {
         let changed = KEYS.iter().filter(|key| (key.show)(self) != (key.show)(other));
-        changed.map(|key| key.name).filter(|name| *name != "log").collect()
+        changed.map(|key| key.name).filter(|name| !AT_ONCE.contains(name)).collect()
+    }
+
+    /// The switches as the engine takes them.
+    #[must_use]
+    pub fn switches(&self) -> Switches {
+        let mut switches = Switches { mode: self.mode, ..Switches::default() };
+        for (name, mode) in &self.namespace_modes {
+            switches.namespaces.entry(name.clone()).or_default().mode = *mode;
+        }
+        for (name, qps) in &self.namespace_max_allowed_qps {
+            let qps = qps.unwrap_or(f64::INFINITY);
+            switches.namespaces.entry(name.clone()).or_default().max_allowed_qps = Some(qps);
+        }
+        switches
     }
 
     fn set(
@@ -152,7 +197,7 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use limiter::NamespaceSwitches;
 
     use super::*;
 
@@ -194,10 +239,12 @@ mod tests {
             max_allowed_qps = "off"
             exceed_count = 1.5
             max_occupy_ratio = 0
+            ignore_control_behavior = true
             namespaces_max = 2
             rules_max = 1_000
             values_max = 4
             values_bytes_max = 5
+            tokens_max = 16_777_216
             allowed_clients = ["10.0.0.0/8", "::1"]
             allowed_namespaces = ["a", "b,c"]
             connections_max = 5
@@ -207,6 +254,11 @@ mod tests {
             idle_seconds = 9
             keep_alive_seconds = 0
             drain_ms = 10
+            mode = "shadow"
+            namespace_modes = ["a=pass", "b=c=block"]
+            namespace_max_allowed_qps = ["b=c=2.5", "d=off"]
+            snapshot = "/var/counters"
+            snapshot_interval = 3600
             workers = 11
             log = "warn,token_server=debug"
             log_format = "json"
@@ -214,17 +266,27 @@ mod tests {
         assert_eq!(file.matches(" = ").count(), KEYS.len(), "the test knows every key");
         let (config, errors) = load(file, &[], Flags::default());
         assert_eq!(errors, [""; 0]);
-        let Config { rules, workers, log, log_format, options, settings } = config;
+        let switches = config.switches();
+        assert_eq!(switches.mode, Mode::Shadow);
+        let own = |name| switches.namespaces[name];
+        let all = |mode, max_allowed_qps| NamespaceSwitches { mode, max_allowed_qps };
+        assert_eq!(own("a"), all(Mode::Pass, None));
+        assert_eq!(own("b=c"), all(Mode::Block, Some(2.5)));
+        assert_eq!(own("d"), all(Mode::Enforce, Some(f64::INFINITY)));
+        assert_eq!(config.snapshot, Some("/var/counters".into()));
+        assert_eq!(config.snapshot_interval, Duration::from_secs(3_600));
+        let Config { rules, workers, log, log_format, options, settings, .. } = config;
         let ms = Duration::from_millis;
         assert_eq!(rules, Some("/etc/rules".into()));
         assert_eq!(options.listen, "0.0.0.0:1".parse().unwrap());
         assert_eq!((options.http, settings.max_allowed_qps), (None, None));
         assert_eq!((settings.exceed_count, settings.max_occupy_ratio), (1.5, 0.0));
+        assert!(settings.ignore_control_behavior);
         assert_eq!(
             (settings.namespaces_max, settings.rules_max, settings.values_max),
             (2, 1_000, 4)
         );
-        assert_eq!(settings.values_bytes_max, 5);
+        assert_eq!((settings.values_bytes_max, settings.tokens_max), (5, 16_777_216));
         let clients = ["10.0.0.0/8", "::1/128"].map(|net| net.parse().unwrap());
         assert_eq!(options.allowed_clients, clients);
         assert_eq!(options.allowed_namespaces, ["a".into(), "b,c".into()]);
@@ -246,6 +308,10 @@ allowed_clients = ["10.0.0.0/33"]
 exceed_count = -1
 frame_timeout_ms = [1, 2]
 log = "token_server=loud"
+mode = "Pass"
+namespace_modes = ["a=pass", "b"]
+namespace_max_allowed_qps = ["a=1", "b=-1"]
+snapshot_interval = 0
 [http]
 port = 1
 "#;
@@ -262,7 +328,11 @@ port = 1
             "server.toml:7: exceed_count = -1: a number, 0 or more",
             "server.toml:8: frame_timeout_ms = [\"1\", \"2\"]: one value, not a list",
             "server.toml:9: log = token_server=loud: ",
-            "server.toml:10: http = ",
+            "server.toml:10: mode = Pass: enforce, shadow, pass or block",
+            "server.toml:11: namespace_modes = [\"a=pass\", \"b\"]: namespace=mode, with",
+            "server.toml:12: namespace_max_allowed_qps = [\"a=1\", \"b=-1\"]: namespace=number",
+            "server.toml:13: snapshot_interval = 0: a whole number from 1 to 3600",
+            "server.toml:14: http = ",
             "TOKEN_SERVER_DRAIN_MS = soon: a whole number from 1 to 86400000",
             "--max-allowed-qps many: a number, 0 or more, or off",
         ];
@@ -299,9 +369,33 @@ port = 1
     }
 
     #[test]
+    fn a_namespace_has_a_name_and_one_mode() {
+        let remedy = |value: &str| {
+            let environment = [("TOKEN_SERVER_NAMESPACE_MODES", value)];
+            load("", &environment, Flags::default()).1
+        };
+        assert_eq!(remedy(" a=pass, b=block,"), [""; 0]);
+        assert!(
+            remedy("=pass")[0].ends_with("namespace=mode, with enforce, shadow, pass or block")
+        );
+        let twice = remedy("b=pass,a=pass,b=block");
+        assert!(twice[0].ends_with("each namespace once; b is there twice"), "{twice:?}");
+    }
+
+    #[test]
+    fn the_list_that_wins_is_there_alone() {
+        let environment = [("TOKEN_SERVER_NAMESPACE_MODES", "b=block")];
+        let file = "namespace_modes = [\"a=pass\"]";
+        let (config, _) = load(file, &environment, Flags::default());
+        assert_eq!(config.namespace_modes, [("b".into(), Mode::Block)]);
+    }
+
+    #[test]
     fn what_is_printed_is_read_as_the_same() {
         let file =
-            "http = \"off\"\nallowed_clients = [\"::/0\"]\nexceed_count = 0.1\nrules = \"a\\\"b\"";
+            "http = \"off\"\nallowed_clients = [\"::/0\"]\nexceed_count = 0.1\nrules = \"a\\\"b\"
+             mode = \"block\"\nnamespace_modes = [\"a,\\\"b\\\"=pass\"]
+             namespace_max_allowed_qps = [\"a=0.1\", \"b=off\"]\nsnapshot = \"x\"";
         let (config, _) = load(file, &[], Flags::default());
         for config in [config, Config::default()] {
             let printed = show(&config);
@@ -313,8 +407,11 @@ port = 1
 
     #[test]
     fn keys_that_need_a_restart_are_named() {
-        let (config, _) =
-            load("log = \"debug\"\nworkers = 3\nhttp = \"off\"", &[], Flags::default());
+        let (config, _) = load(
+            "log = \"debug\"\nworkers = 3\nhttp = \"off\"\nmode = \"pass\"",
+            &[],
+            Flags::default(),
+        );
         assert_eq!(config.differing(&Config::default()), ["http", "workers"]);
         assert_eq!(config.differing(&config), [""; 0]);
     }

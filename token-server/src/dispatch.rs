@@ -2,15 +2,25 @@
 
 use std::time::Duration;
 
-use limiter::{Decision, Membership, RuleSet, Tick, Undecided};
-use protocol::{BadRequest, HELLO_VERSION, Request, Response, Status, kind};
-use tracing::{Span, debug};
+use bytes::BytesMut;
+use limiter::{
+    Decision, Released, RuleSet, Tick, TokenId, Undecided, rule::ControlBehavior::Pacing,
+};
+use protocol::{
+    BadRequest, ExtendedResponse, HELLO_VERSION, Params, Request, Response, Status, What, feature,
+    kind,
+};
+use tracing::debug;
 
-use crate::{Service, values::values};
+use crate::{
+    Service,
+    extension::{self, Wanted},
+    peer::Peer,
+    values::values,
+};
 
-/// Feature bits of HELLO. None yet: the types 3 and 4 are not decided, and no type from 17 up is
-/// answered with more than -4.
-const FEATURES: u32 = 0;
+/// Feature bits of HELLO.
+const FEATURES: u32 = feature::CONCURRENCY | feature::ASK | feature::LEASE;
 
 /// The answer to a flow request, as `FlowRequestProcessor.java` makes it.
 #[inline]
@@ -25,11 +35,23 @@ pub(crate) fn flow(xid: i32, decided: Result<Decision, Undecided>) -> (Response,
 }
 
 /// The answer to a hot-parameter request, as `ParamFlowRequestProcessor.java` makes it: no wait,
-/// and -1 left when there was more than one value. A wait is BLOCKED here, since a Java client
-/// falls back to its local rule on any other status.
-fn param(xid: i32, values: usize, decided: Result<Decision, Undecided>) -> (Response, Status) {
+/// and -1 left when there was more than one value. What would have to wait is BLOCKED here, since a
+/// Java client falls back to its local rule on any other status.
+fn param(
+    xid: i32,
+    now: Tick,
+    rules: &RuleSet,
+    (flow_id, count): (i64, i32),
+    params: Params<'_>,
+) -> (Response, Status) {
+    let paces = rules.param(flow_id).is_some_and(|param| param.rule().behavior == Pacing);
+    let decided = if paces {
+        extension::at_once(now, rules, What { flow_id, count, params: Some(params) })
+    } else {
+        rules.acquire_param(now, flow_id, count, values(params))
+    };
     let (status, remaining) = match decided {
-        Ok(Decision::Pass { .. }) if values > 1 => (Status::Ok, -1),
+        Ok(Decision::Pass { .. }) if params.len() > 1 => (Status::Ok, -1),
         Ok(Decision::Pass { remaining }) => (Status::Ok, saturated(remaining)),
         Ok(Decision::Wait { .. } | Decision::Block) => (Status::Blocked, 0),
         Err(why) => (undecided(why), 0),
@@ -37,66 +59,83 @@ fn param(xid: i32, values: usize, decided: Result<Decision, Undecided>) -> (Resp
     (Response::Param { xid, status, remaining, wait_ms: 0 }, status)
 }
 
-/// The answer to any request, and its status for the metrics.
+/// Writes the answer to any request into `out`, and gives its status for the metrics.
 #[inline(never)]
 pub(crate) fn answer(
     request: Request<'_>,
     now: Tick,
     rules: &RuleSet,
     service: &Service,
-    membership: &mut Option<Membership>,
-) -> (Response, Status) {
-    match request {
+    peer: &mut Peer,
+    out: &mut BytesMut,
+) -> Status {
+    let (answer, status) = match request {
         Request::Flow { xid, flow_id, count, priority } => {
             flow(xid, rules.acquire_flow(now, flow_id, count, priority))
         }
         Request::Param { xid, flow_id, count, params } => {
-            let decided = rules.acquire_param(now, flow_id, count, values(params));
-            param(xid, params.len(), decided)
+            param(xid, now, rules, (flow_id, count), params)
         }
-        Request::Ping { xid, namespace } => ping(xid, &namespace, service, membership),
+        Request::Ping { xid, namespace } => ping(xid, peer.join(&namespace, service)),
         Request::Hello { xid } => {
             let revision = rules.applied().revision;
             let version = HELLO_VERSION;
             (Response::Hello { xid, version, features: FEATURES, revision }, Status::Ok)
         }
-        // Concurrency tokens are not decided by this version: no rule serves them, and -4 makes a
-        // client fall back at once.
-        Request::ConcurrentAcquire { xid, .. } => {
-            let status = Status::BadRequest;
-            (Response::ConcurrentAcquire { xid, status, token_id: 0 }, status)
+        Request::ConcurrentAcquire { xid, flow_id, count } => {
+            let (status, token_id) = match peer.acquire(now, rules, flow_id, count, service) {
+                Ok(Some(TokenId(id))) => (Status::Ok, id),
+                Ok(None) => (Status::Blocked, 0),
+                Err(why) => (undecided(why), 0),
+            };
+            (Response::ConcurrentAcquire { xid, status, token_id }, status)
         }
-        Request::ConcurrentRelease { xid, .. } => {
-            let status = Status::BadRequest;
+        Request::ConcurrentRelease { xid, token_id } => {
+            let status = match peer.release(now, TokenId(token_id), service) {
+                Released::Ok => Status::ReleaseOk,
+                Released::AlreadyReleased => Status::AlreadyRelease,
+            };
             (Response::ConcurrentRelease { xid, status }, status)
         }
-    }
+        Request::Renew { xid, token_id } => {
+            let held = peer.renew(now, TokenId(token_id), service);
+            let status = if held { Status::Ok } else { Status::AlreadyRelease };
+            (Response::Head { xid, kind: kind::RENEW, status }, status)
+        }
+        Request::Ask { xid, priority, peek, max_wait_ms, what } => {
+            let how = extension::how(priority, peek, max_wait_ms);
+            return put(extension::decide(xid, now, rules, what, how), out);
+        }
+        Request::Adjust { xid, op, age_ms, what } => {
+            let status = extension::adjust(now, rules, op, age_ms, what);
+            (Response::Head { xid, kind: kind::ADJUST, status }, status)
+        }
+        Request::AcquireAll { xid, checks } => {
+            return put(extension::acquire_all(xid, now, rules, checks), out);
+        }
+        Request::Lease { xid, flow_id, want, returned, used } => {
+            let wanted = Wanted { flow_id, want, returned, used };
+            return put(extension::lease(xid, now, rules, wanted), out);
+        }
+    };
+    answer.encode(out);
+    status
 }
 
-/// Makes the connection a member of `namespace`, and of no other any more. A ping that is refused
-/// leaves it where it was.
-fn ping(
-    xid: i32,
-    namespace: &str,
-    service: &Service,
-    membership: &mut Option<Membership>,
-) -> (Response, Status) {
-    let member = match membership {
-        Some(member) if member.namespace().name() == namespace => member,
-        _ => match service.join(namespace) {
-            Some(joined) => {
-                Span::current().record("namespace", namespace);
-                membership.insert(joined)
-            }
-            None => {
-                debug!(namespace, "ping refused");
-                service.telemetry.pings_refused.add_one();
-                return (Response::PingRefused { xid }, Status::Fail);
-            }
-        },
-    };
-    let connected = i32::try_from(member.namespace().connected()).unwrap_or(i32::MAX);
-    (Response::Ping { xid, connected }, Status::Ok)
+fn put((answer, status): (ExtendedResponse<'_>, Status), out: &mut BytesMut) -> Status {
+    answer.encode(out);
+    status
+}
+
+/// The answer to a ping: how many connections the namespace has now, if it could be joined.
+fn ping(xid: i32, connected: Option<u32>) -> (Response, Status) {
+    match connected {
+        Some(connected) => {
+            let connected = i32::try_from(connected).unwrap_or(i32::MAX);
+            (Response::Ping { xid, connected }, Status::Ok)
+        }
+        None => (Response::PingRefused { xid }, Status::Fail),
+    }
 }
 
 #[cold]
@@ -106,7 +145,7 @@ pub(crate) fn refuse(bad: &BadRequest) -> (Response, Status) {
     (bad.answer(), if ping { Status::Fail } else { Status::BadRequest })
 }
 
-fn undecided(why: Undecided) -> Status {
+pub(crate) fn undecided(why: Undecided) -> Status {
     match why {
         Undecided::BadRequest => Status::BadRequest,
         Undecided::NoRule => Status::NoRuleExists,
@@ -125,7 +164,6 @@ fn whole_ms(wait: Duration) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use bytes::BytesMut;
     use limiter::Settings;
     use protocol::Param;
 
@@ -265,22 +303,38 @@ mod tests {
     #[test]
     fn hello_tells_version_features_and_the_revision_of_the_rules() {
         let bytes = [0, 5, 0, 0, 0, 9, 16];
-        let hello = Response::Hello { xid: 9, version: 1, features: 0, revision: 1 };
+        let hello = Response::Hello { xid: 9, version: 1, features: 7, revision: 1 };
         assert_eq!(ask(&mut session(), &bytes), [hello]);
     }
 
     #[test]
-    fn concurrency_tokens_are_refused_in_their_own_layouts() {
-        let mut bytes = BytesMut::new();
-        Request::ConcurrentAcquire { xid: 1, flow_id: 101, count: 1 }.encode(&mut bytes).unwrap();
-        Request::ConcurrentRelease { xid: 2, token_id: 5 }.encode(&mut bytes).unwrap();
-        let status = Status::BadRequest;
-        assert_eq!(
-            ask(&mut session(), &bytes),
-            [
-                Response::ConcurrentAcquire { xid: 1, status, token_id: 0 },
-                Response::ConcurrentRelease { xid: 2, status },
-            ]
-        );
+    fn concurrency_tokens_are_taken_given_back_and_held_on() {
+        let session = &mut session();
+        let (status, token) = ask_token(session, 2);
+        assert!(status == Status::Ok && token > 0, "{status:?} {token}");
+        assert_eq!(ask_token(session, 1), (Status::Blocked, 0));
+        assert_eq!(renew(session, token), Status::Ok);
+        assert_eq!(release(session, token), Status::ReleaseOk);
+        assert_eq!(release(session, token), Status::AlreadyRelease);
+        assert_eq!(renew(session, token), Status::AlreadyRelease);
+    }
+
+    #[test]
+    fn a_concurrency_token_is_of_a_thread_grade_rule_and_of_a_positive_count() {
+        let session = &mut session();
+        assert_eq!(ask_token_of(session, 999, 1), (Status::NoRuleExists, 0));
+        for (id, count) in [(101, 1), (104, 0), (104, -1), (0, 1), (-1, 1)] {
+            assert_eq!(ask_token_of(session, id, count), (Status::BadRequest, 0), "{id} {count}");
+        }
+    }
+
+    #[test]
+    fn at_the_bound_on_tokens_of_all_rules_a_client_is_told_so() {
+        let settings = Settings { tokens_max: 1, ..Settings::default() };
+        let session = &mut service(settings, &Options::default()).0.session();
+        let (_, token) = ask_token(session, 1);
+        assert_eq!(ask_token(session, 1), (Status::TooManyRequest, 0));
+        assert_eq!(release(session, token), Status::ReleaseOk);
+        assert_eq!(ask_token(session, 1).0, Status::Ok);
     }
 }

@@ -24,10 +24,10 @@
 //! ```
 //!
 //! * [`Server`] with its [`Options`] takes the ports, [`Bound`] serves, [`Served`] says how it ended.
-//! * [`Rules`] keeps the rules of a source in force.
+//! * [`Rules`] keeps the rules of a source in force; [`Snapshots`] lets counters outlive the process.
 //! * [`io`] is the loop of one connection, for any [`Handler`](io::Handler); a [`Session`] of the
 //!   [`Service`] is the one that decides.
-//! * [`config`], [`descriptors`], [`log`] and [`process`] are what the binary adds.
+//! * [`config`], [`descriptors`], [`log`], [`switches`] and [`process`] are what the binary adds.
 //!
 //! The library installs no logger, picks no runtime, reads no environment, and decides nothing
 //! about tokens itself.
@@ -37,15 +37,20 @@ pub mod descriptors;
 pub mod io;
 pub mod log;
 pub mod process;
+pub mod switches;
 
 mod accept;
+mod apart;
 mod close;
 mod connections;
 mod dispatch;
+mod extension;
 mod http;
+mod peer;
 mod rules;
 mod server;
 mod session;
+mod snapshot;
 mod telemetry;
 #[cfg(test)]
 mod testing;
@@ -56,3 +61,4 @@ pub use connections::{Served, prepare};
 pub use rules::Rules;
 pub use server::{BindError, Bound, Options, Server};
 pub use session::{Service, Session};
+pub use snapshot::{SnapshotError, Snapshots};

@@ -9,12 +9,12 @@ use std::{
 
 use anyhow::Context;
 use clap::Parser;
-use limiter::ClusterEngine;
+use limiter::{ClusterEngine, MonotonicClock};
 use rule_sources::FileSource;
 use token_server::{
-    Rules, Server,
+    Rules, Server, Snapshots,
     config::{self, Config, ConfigError, Flags},
-    descriptors, log, process,
+    descriptors, log, process, switches,
 };
 use tracing::info;
 
@@ -62,6 +62,13 @@ fn run(flags: &Flags, config: &Config) -> anyhow::Result<ExitCode> {
     let log = log::install(&config.log, config.log_format);
     descriptors::raise(config.options.connections_max);
     let engine = Arc::new(ClusterEngine::new(config.settings));
+    let clock = Arc::new(MonotonicClock::start());
+    let open = |path| {
+        let (engine, every) = (Arc::clone(&engine), config.snapshot_interval);
+        Snapshots::open(path, every, engine, Arc::clone(&clock) as _).map(Arc::new)
+    };
+    // Before the rules, which go on with what was used.
+    let snapshots = config.snapshot.as_deref().map(open).transpose()?;
     let rules = rules(config, &engine);
     match rules.as_ref().map(|rules| rules.load()).transpose() {
         Err(errors) => return mistaken(&errors.0),
@@ -70,16 +77,21 @@ fn run(flags: &Flags, config: &Config) -> anyhow::Result<ExitCode> {
         }
         Ok(_) => {}
     }
+    switches::apply(&engine, &config.switches());
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if let Some(workers) = config.workers {
         runtime.worker_threads(workers.get());
     }
     let runtime = runtime.enable_all().build().context("cannot start threads")?;
     let code = runtime.block_on(async {
-        let mut server =
-            Server::new(config.options.clone(), engine).with_log(Arc::clone(&log) as _);
+        let mut server = Server::new(config.options.clone(), engine)
+            .with_clock(clock)
+            .with_log(Arc::clone(&log) as _);
         if let Some(rules) = &rules {
             server = server.with_rules(Arc::clone(rules));
+        }
+        if let Some(snapshots) = snapshots {
+            server = server.with_snapshots(snapshots);
         }
         let bound = server.bind()?;
         process::run(bound, rules, log, flags, config).await.context("cannot handle signals")

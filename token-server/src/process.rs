@@ -4,7 +4,7 @@
 //! | signal | effect |
 //! |---|---|
 //! | SIGTERM, SIGINT | shut down; the second one skips the wait |
-//! | SIGHUP | load the rules again, and the log filter of the configuration |
+//! | SIGHUP | load the rules again, and of the configuration the log filter and the switches |
 //!
 //! Every other key of the configuration needs a restart.
 
@@ -12,9 +12,11 @@ use std::{
     io::{self, Write},
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 
 use dashboard_api::LogControl;
+use limiter::ClusterEngine;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -23,10 +25,14 @@ use tracing::{error, info, warn};
 use crate::{
     Bound, Rules,
     config::{Config, Flags, environment},
+    switches,
 };
 
 /// Exit code when connections were cut off: the drain time was over, or a second signal came.
 pub const EXIT_CUT: u8 = 3;
+
+/// How long the last snapshot may take after a second signal.
+const DISK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves until a signal ends it: 0 when every connection finished, or [`EXIT_CUT`].
 ///
@@ -47,6 +53,7 @@ pub async fn run(
     let status = status(&bound);
     notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
 
+    let (engine, snapshots) = (Arc::clone(&bound.service.engine), bound.snapshots.clone());
     let stop = CancellationToken::new();
     let serve = bound.serve(stop.clone().cancelled_owned());
     let mut ended = async || {
@@ -69,14 +76,19 @@ pub async fn run(
             let mut state = vec![NotifyState::Reloading];
             state.extend(NotifyState::monotonic_usec_now());
             notify(&state);
-            reload(rules.as_ref(), &*log, flags, config).await;
+            reload(&engine, rules.as_ref(), &*log, flags, config).await;
             notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
         }
         std::future::pending::<()>().await;
     };
     let code = tokio::select! {
         served = serve => if served.cut == 0 { 0 } else { EXIT_CUT },
-        () = ending => EXIT_CUT,
+        () = ending => {
+            if let Some(snapshots) = snapshots {
+                snapshots.finish(DISK_PATIENCE).await;
+            }
+            EXIT_CUT
+        }
         () = reloading => EXIT_CUT,
     };
     Ok(ExitCode::from(code))
@@ -96,6 +108,7 @@ fn announce(bound: &Bound) {
 
 /// What SIGHUP does. Mistakes are logged, and what they concern stays as it is.
 async fn reload(
+    engine: &ClusterEngine,
     rules: Option<&Arc<Rules>>,
     log: &dyn LogControl,
     flags: &Flags,
@@ -115,6 +128,7 @@ async fn reload(
     if let Err(error) = log.set_filter(config.log.as_str()) {
         error!(%error, "log filter stays as it is");
     }
+    switches::apply(engine, &config.switches());
     let keys = config.differing(started_with);
     if !keys.is_empty() {
         warn!(?keys, "changed keys that need a restart");

@@ -10,10 +10,9 @@ use limiter::{
     rule::{Finding, RuleErrors},
 };
 use rule_sources::{Changes, Loaded, RuleSource};
-use tokio::task::spawn_blocking;
 use tracing::{debug, error, info, warn};
 
-use crate::telemetry::Count;
+use crate::{apart::apart, telemetry::Count};
 
 /// Findings of one load that are logged one by one; of more, the rest is counted.
 const LOGGED_MAX: usize = 100;
@@ -75,20 +74,24 @@ impl Rules {
         loaded
     }
 
-    /// Loads without blocking the runtime, and logs what is wrong. True when it went well.
+    /// Loads in time that connections leave, and logs what is wrong. True when it went well.
     pub async fn reload(self: &Arc<Self>) -> bool {
         let rules = Arc::clone(self);
-        match spawn_blocking(move || rules.load()).await {
-            Ok(Ok(_)) => true,
-            Ok(Err(errors)) => {
+        match apart("rule-load", move || rules.load()).await {
+            Ok(Some(Ok(_))) => true,
+            Ok(Some(Err(errors))) => {
                 log(&errors.0, |finding| {
                     let Finding { source, line, index, field, .. } = finding;
                     error!(file = %source, line, rule = index, %field, "{finding}");
                 });
                 false
             }
-            Err(failed) => {
-                error!(error = %failed, "loading rules panicked");
+            Ok(None) => {
+                error!("loading rules panicked");
+                false
+            }
+            Err(error) => {
+                error!(%error, "no thread to load rules");
                 false
             }
         }

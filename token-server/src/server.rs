@@ -24,17 +24,21 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::{
-    Rules, Service,
+    Rules, Service, Snapshots,
     accept::{Admission, accept, listen},
     connections::{Connections, Served},
     http,
     io::Patience,
     log::HostsLog,
+    snapshot, switches,
     telemetry::metrics,
 };
 
 /// How long HTTP requests may still take once the token connections have gone.
 const HTTP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a disk may take for the last snapshot.
+const DISK_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a server serves. The engine has settings of its own.
 #[derive(Debug, Clone)]
@@ -85,6 +89,7 @@ pub struct Server {
     engine: Arc<ClusterEngine>,
     clock: Arc<dyn Clock>,
     rules: Option<Arc<Rules>>,
+    snapshots: Option<Arc<Snapshots>>,
     log: Arc<dyn LogControl>,
 }
 
@@ -98,6 +103,7 @@ pub struct Bound {
     options: Options,
     pub(crate) service: Arc<Service>,
     rules: Option<Arc<Rules>>,
+    pub(crate) snapshots: Option<Arc<Snapshots>>,
     accepting: Arc<AtomicBool>,
 }
 
@@ -119,7 +125,8 @@ impl Server {
     #[must_use]
     pub fn new(options: Options, engine: Arc<ClusterEngine>) -> Self {
         let clock = Arc::new(MonotonicClock::start());
-        Self { options, engine, clock, rules: None, log: Arc::new(HostsLog) }
+        let log = Arc::new(HostsLog);
+        Self { options, engine, clock, rules: None, snapshots: None, log }
     }
 
     /// Reads `clock` instead of the system's. Whoever decides on the same engine reads the same.
@@ -134,6 +141,12 @@ impl Server {
         Self { rules: Some(rules), ..self }
     }
 
+    /// Writes `snapshots` while it serves, and a last one at the end.
+    #[must_use]
+    pub fn with_snapshots(self, snapshots: Arc<Snapshots>) -> Self {
+        Self { snapshots: Some(snapshots), ..self }
+    }
+
     /// Lets HTTP change what is logged.
     #[must_use]
     pub fn with_log(self, log: Arc<dyn LogControl>) -> Self {
@@ -146,7 +159,7 @@ impl Server {
     ///
     /// [`BindError`] for the first port that cannot be had; none is held then.
     pub fn bind(self) -> Result<Bound, BindError> {
-        let Self { options, engine, clock, rules, log } = self;
+        let Self { options, engine, clock, rules, snapshots, log } = self;
         let (token, token_addr) = bind("listen", options.listen)?;
         let http = options.http.map(|addr| bind("http", addr)).transpose()?;
         let http_addr = http.as_ref().map(|(_, addr)| *addr);
@@ -156,11 +169,25 @@ impl Server {
             let mut registry = Registry::default();
             register_engine(&mut registry, Arc::clone(&engine), clock);
             metrics::register(&mut registry, Arc::clone(&service.telemetry), rules.clone());
+            switches::register(&mut registry, Arc::clone(&engine));
+            if let Some(snapshots) = &snapshots {
+                snapshot::register(&mut registry, Arc::clone(snapshots));
+            }
             let readiness = readiness(Arc::clone(&accepting));
             let metrics = Arc::new(registry);
             (listener, router(Api { engine, metrics, readiness, log }))
         });
-        Ok(Bound { token, token_addr, http, http_addr, options, service, rules, accepting })
+        Ok(Bound {
+            token,
+            token_addr,
+            http,
+            http_addr,
+            options,
+            service,
+            rules,
+            snapshots,
+            accepting,
+        })
     }
 }
 
@@ -178,16 +205,19 @@ impl Bound {
     }
 
     /// Serves until `shutdown` ends; then stops accepting, answers what has been read, and waits
-    /// for the connections to end, for the drain time at most. HTTP ends last, so that this can be
-    /// watched.
+    /// for the connections to end, for the drain time at most. Then the last snapshot is written.
+    /// HTTP ends last, so that this can be watched.
     ///
-    /// Dropping the future ends everything at once.
+    /// Dropping the future ends everything at once, without that snapshot.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) -> Served {
-        let Self { token, http, options, service, rules, accepting, .. } = self;
+        let Self { token, http, options, service, rules, snapshots, accepting, .. } = self;
         let mut background = JoinSet::new();
         background.spawn(tidy(Arc::clone(&service)));
         if let Some(rules) = rules {
             background.spawn(rules.keep());
+        }
+        if let Some(snapshots) = &snapshots {
+            background.spawn(Arc::clone(snapshots).keep());
         }
         let http_stop = CancellationToken::new();
         let mut http_task = JoinSet::new();
@@ -217,6 +247,9 @@ impl Bound {
             warn!(connections = served.cut, "drain time is over, connections were cut off");
         }
         info!(connections = served.draining - served.cut, "connections have finished");
+        if let Some(snapshots) = snapshots {
+            snapshots.finish(DISK_PATIENCE).await;
+        }
         http_stop.cancel();
         // What HTTP does not finish now ends with the task.
         drop(timeout(HTTP_PATIENCE, http_task.join_next()).await);

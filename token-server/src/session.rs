@@ -4,16 +4,17 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::{Buf, BytesMut};
 use limiter::{Clock, ClusterEngine, Membership, Tick};
-use protocol::{Deframer, Request, kind};
+use protocol::{Deframer, ExtendedResponse, PREFIX_LEN, Request, Response, kind};
 use tracing::{Level, debug, enabled, trace};
 
 use crate::{
     Close, Options, dispatch,
     io::Handler,
+    peer::Peer,
     telemetry::{Counted, Telemetry},
 };
 
-/// Bytes of the longest answer, HELLO's.
+/// Bytes of the longest answer that is no extended one, HELLO's.
 const ANSWER_LEN_MAX: usize = 22;
 /// Bytes of the shortest frame that is answered.
 const FRAME_LEN_MIN: usize = 7;
@@ -21,7 +22,7 @@ const FRAME_LEN_MIN: usize = 7;
 /// What all connections of a server share.
 #[derive(Debug)]
 pub struct Service {
-    engine: Arc<ClusterEngine>,
+    pub(crate) engine: Arc<ClusterEngine>,
     clock: Arc<dyn Clock>,
     /// The namespaces that a ping may name; empty: any.
     namespaces: BTreeSet<Box<str>>,
@@ -30,12 +31,13 @@ pub struct Service {
     pub(crate) telemetry: Arc<Telemetry>,
 }
 
-/// One connection: its place in the stream, and the namespace it belongs to.
+/// One connection: its place in the stream, and what it has of the engine, which it gives back when
+/// it is dropped.
 #[derive(Debug)]
 pub struct Session {
     service: Arc<Service>,
     deframer: Deframer,
-    membership: Option<Membership>,
+    peer: Peer,
     counted: Counted,
 }
 
@@ -58,7 +60,7 @@ impl Service {
         Session {
             service: Arc::clone(self),
             deframer: Deframer::requests(),
-            membership: None,
+            peer: Peer::default(),
             counted: self.telemetry.connection(),
         }
     }
@@ -69,7 +71,7 @@ impl Service {
 
     /// Frees what the engine no longer needs. May take a while.
     pub(crate) fn tidy(&self) {
-        self.engine.tidy(self.now());
+        self.engine.tidy(self.now(), self.clock.wall());
     }
 
     /// A place in `namespace`, if a ping may name it and it can be.
@@ -83,7 +85,7 @@ impl Service {
 
 impl Handler for Session {
     fn batch(&mut self, input: &mut BytesMut, out: &mut BytesMut) -> Result<(), Close> {
-        let Self { service, deframer, membership, counted } = self;
+        let Self { service, deframer, peer, counted } = self;
         let traffic = &*counted.traffic;
         // One reading of the clock and one set of rules for the whole batch.
         let now = service.clock.now();
@@ -102,27 +104,35 @@ impl Handler for Session {
                     break;
                 }
             };
-            let (answer, status) = match Request::decode(body) {
+            let start = out.len();
+            let status = match Request::decode(body) {
                 // What comes all day; apart from the rest, so that it is small enough to be inlined.
                 Ok(Request::Flow { xid, flow_id, count, priority }) => {
                     traffic.request(kind::FLOW);
-                    dispatch::flow(xid, rules.acquire_flow(now, flow_id, count, priority))
+                    let decided = rules.acquire_flow(now, flow_id, count, priority);
+                    let (answer, status) = dispatch::flow(xid, decided);
+                    answer.encode(out);
+                    status
                 }
                 Ok(request) => {
-                    traffic.request(request.kind());
-                    dispatch::answer(request, now, rules, service, membership)
+                    let kind = request.kind();
+                    traffic.request(kind);
+                    let status = dispatch::answer(request, now, rules, service, peer, out);
+                    traffic.tokens(kind, status);
+                    status
                 }
                 Err(bad) => {
                     traffic.request(bad.kind);
                     traffic.bad_body();
-                    dispatch::refuse(&bad)
+                    let (answer, status) = dispatch::refuse(&bad);
+                    answer.encode(out);
+                    status
                 }
             };
             if traced {
-                trace!(request = ?Request::decode(body), ?answer, "answered");
+                tell(body, out.get(start + PREFIX_LEN..).unwrap_or_default());
             }
             traffic.answer(status);
-            answer.encode(out);
         }
         let taken = input.len() - rest.len();
         let bad_frames = deframer.malformed() - malformed_before;
@@ -139,11 +149,29 @@ impl Handler for Session {
     }
 }
 
+/// Logs one request and its answer.
+#[cold]
+fn tell(request: &[u8], answer: &[u8]) {
+    let request = Request::decode(request);
+    match ExtendedResponse::decode(answer) {
+        Ok(ExtendedResponse::Head { .. }) | Err(_) => {
+            trace!(?request, answer = ?Response::decode(answer), "answered");
+        }
+        Ok(answer) => trace!(?request, ?answer, "answered"),
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.peer.leave(&self.service);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
     use limiter::Settings;
-    use protocol::{FrameError, Response, Status};
+    use protocol::{FrameError, Status};
 
     use super::*;
     use crate::testing::*;

@@ -46,17 +46,26 @@ const BYTES_READ: usize = 1;
 const BYTES_WRITTEN: usize = 2;
 const BAD_BODIES: usize = 3;
 const BAD_FRAMES: usize = 4;
-/// The six types of request, and unknown ones.
+const TOKENS_ACQUIRED: usize = 5;
+const TOKENS_REFUSED: usize = 6;
+const TOKENS_RELEASED: usize = 7;
+/// The eleven types of request, and unknown ones.
 const REQUESTS: usize = 8;
-const REQUEST_TYPES: usize = 7;
-/// Statuses from -4 up, rounded up to where a mask can stand for a check.
-const ANSWERS: usize = 16;
+const REQUEST_TYPES: usize = 12;
+/// Statuses from -4 up, as many places as a mask leaves.
+const ANSWERS: usize = REQUESTS + REQUEST_TYPES;
 const STATUSES: usize = 16;
 const PLACES: usize = ANSWERS + STATUSES;
 
 /// What one connection did. Only its task adds; anybody may read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Traffic([Count; PLACES]);
+
+impl Default for Traffic {
+    fn default() -> Self {
+        Self([const { Count(AtomicU64::new(0)) }; PLACES])
+    }
+}
 
 impl Traffic {
     /// Counts a frame that was read, by the type in its head.
@@ -69,6 +78,17 @@ impl Traffic {
     #[inline]
     pub(crate) fn answer(&self, status: Status) {
         self.add(ANSWERS + answer_place(status), 1);
+    }
+
+    /// Counts what came of a request about a concurrency token, if it was one.
+    pub(crate) fn tokens(&self, kind: i8, status: Status) {
+        let place = match (kind, status) {
+            (kind::CONCURRENT_ACQUIRE, Status::Ok) => TOKENS_ACQUIRED,
+            (kind::CONCURRENT_ACQUIRE, Status::Blocked) => TOKENS_REFUSED,
+            (kind::CONCURRENT_RELEASE, Status::ReleaseOk) => TOKENS_RELEASED,
+            _ => return,
+        };
+        self.add(place, 1);
     }
 
     /// Counts a frame with a head and nothing sensible behind it.
@@ -103,7 +123,12 @@ fn request_place(kind: i8) -> usize {
         kind::CONCURRENT_ACQUIRE => 3,
         kind::CONCURRENT_RELEASE => 4,
         kind::HELLO => 5,
-        _ => 6,
+        kind::RENEW => 6,
+        kind::ASK => 7,
+        kind::ADJUST => 8,
+        kind::ACQUIRE_ALL => 9,
+        kind::LEASE => 10,
+        _ => 11,
     }
 }
 
@@ -133,11 +158,17 @@ pub(crate) struct Telemetry {
 }
 
 /// What the connections did: those that are open, and all that were.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct AllTraffic {
     open: HashMap<u64, Arc<Traffic>>,
     ended: [u64; PLACES],
     opened: u64,
+}
+
+impl Default for AllTraffic {
+    fn default() -> Self {
+        Self { open: HashMap::new(), ended: [0; PLACES], opened: 0 }
+    }
 }
 
 /// A connection's place among the open ones; leaves when dropped.

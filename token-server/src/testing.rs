@@ -8,7 +8,9 @@ use std::{
 
 use bytes::BytesMut;
 use limiter::{ClusterEngine, ManualClock, Settings, Tick, rule};
-use protocol::{Deframer, Param, Request, Response, Status, encode_param_request};
+use protocol::{
+    Deframer, ExtendedResponse, Param, Request, Response, Status, encode_param_request,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -27,6 +29,15 @@ const RULES: &str = r#"[
      "clusterConfig": {"flowId": 102, "thresholdType": 1}},
     {"resource": "each", "count": 3, "clusterMode": true,
      "clusterConfig": {"flowId": 103, "thresholdType": 0}},
+    {"resource": "calls", "grade": 0, "count": 2, "clusterMode": true,
+     "clusterConfig": {"flowId": 104, "thresholdType": 1,
+                       "resourceTimeout": 2000, "clientOfflineTime": 500}},
+    {"resource": "leased", "count": 100, "clusterMode": true,
+     "clusterConfig": {"flowId": 105, "thresholdType": 1,
+                       "lease": {"maxTokens": 10, "ttlMs": 500}}},
+    {"resource": "paced", "count": 10, "paramIdx": 0, "clusterMode": true,
+     "controlBehavior": 2, "maxQueueingTimeMs": 1000,
+     "clusterConfig": {"flowId": 202, "thresholdType": 1}},
     {"resource": "hot", "count": 5, "paramIdx": 0, "clusterMode": true,
      "clusterConfig": {"flowId": 201, "thresholdType": 1}}
 ]"#;
@@ -92,8 +103,17 @@ pub(crate) fn ask_param(
     count: i32,
     params: &[Param<'_>],
 ) -> (Status, i32, i32) {
+    ask_param_of(session, 201, count, params)
+}
+
+pub(crate) fn ask_param_of(
+    session: &mut Session,
+    flow_id: i64,
+    count: i32,
+    params: &[Param<'_>],
+) -> (Status, i32, i32) {
     let mut bytes = BytesMut::new();
-    encode_param_request(7, 201, count, params, &mut bytes).unwrap();
+    encode_param_request(7, flow_id, count, params, &mut bytes).unwrap();
     match ask(session, &bytes)[..] {
         [Response::Param { xid: 7, status, remaining, wait_ms }] => (status, remaining, wait_ms),
         ref other => panic!("{other:?}"),
@@ -106,6 +126,55 @@ pub(crate) fn ask_ping(session: &mut Session, namespace: &str) -> Option<i32> {
         [Response::PingRefused { xid: 0 }] => None,
         ref other => panic!("{other:?}"),
     }
+}
+
+/// The status of a request for a token of flow 104, and the token.
+pub(crate) fn ask_token(session: &mut Session, count: i32) -> (Status, i64) {
+    ask_token_of(session, 104, count)
+}
+
+/// The status of a request for a concurrency token, and the token.
+pub(crate) fn ask_token_of(session: &mut Session, flow_id: i64, count: i32) -> (Status, i64) {
+    let mut bytes = BytesMut::new();
+    Request::ConcurrentAcquire { xid: 7, flow_id, count }.encode(&mut bytes).unwrap();
+    match ask(session, &bytes)[..] {
+        [Response::ConcurrentAcquire { xid: 7, status, token_id }] => (status, token_id),
+        ref other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn release(session: &mut Session, token_id: i64) -> Status {
+    let mut bytes = BytesMut::new();
+    Request::ConcurrentRelease { xid: 7, token_id }.encode(&mut bytes).unwrap();
+    match ask(session, &bytes)[..] {
+        [Response::ConcurrentRelease { xid: 7, status }] => status,
+        ref other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn renew(session: &mut Session, token_id: i64) -> Status {
+    let mut bytes = BytesMut::new();
+    Request::Renew { xid: 7, token_id }.encode(&mut bytes).unwrap();
+    match ask(session, &bytes)[..] {
+        [Response::Head { xid: 7, kind: 17, status }] => status,
+        ref other => panic!("{other:?}"),
+    }
+}
+
+/// The answer to an extension request.
+pub(crate) fn ask_extended(
+    session: &mut Session,
+    request: &Request<'_>,
+) -> ExtendedResponse<'static> {
+    let (mut input, mut out) = (BytesMut::new(), BytesMut::new());
+    request.encode(&mut input).unwrap();
+    session.batch(&mut input, &mut out).unwrap();
+    let mut rest = &out[..];
+    let body = Deframer::responses().next(&mut rest).unwrap().unwrap();
+    assert!(rest.is_empty(), "one answer");
+    let answer = ExtendedResponse::decode(body).unwrap().into_owned();
+    assert_eq!(answer.xid(), request.xid());
+    answer
 }
 
 /// A server on a free port of the loopback interface, in the test's own thread.

@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use limiter::{
-    Flow, FlowTotals, RuleSet, Tick,
-    rule::{Scope, ThresholdUnit},
-};
+use limiter::{Flow, FlowTotals, RuleSet, Tick, rule::Scope};
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::{
@@ -30,13 +27,18 @@ impl Row {
         [("flow_id", &self.flow_id), ("namespace", &self.namespace), ("resource", &self.resource)]
     }
 
-    /// One sample a decision.
-    fn decisions(&self, values: [u64; 3]) -> [(Labels<'_, 4>, u64); 3] {
+    /// One sample a decision; `shadow` is a pass that would be a block if the rule were enforced.
+    fn decisions(&self, values: [u64; 4]) -> [(Labels<'_, 4>, u64); 4] {
         let [flow_id, namespace, resource] = self.labels();
         let sample =
             |decision, value| ([flow_id, namespace, resource, ("decision", decision)], value);
-        let [pass, wait, block] = values;
-        [sample("pass", pass), sample("wait", wait), sample("block", block)]
+        let [pass, wait, block, shadow] = values;
+        [
+            sample("pass", pass),
+            sample("wait", wait),
+            sample("block", block),
+            sample("shadow", shadow),
+        ]
     }
 }
 
@@ -48,7 +50,8 @@ pub(super) fn encode(
     bounded: &Bounded<i64>,
 ) -> fmt::Result {
     let all = rules.flows().map(|(id, flow)| (id, flow, flow.totals())).collect();
-    let requests = |t: &FlowTotals| t.pass_requests + t.wait_requests + t.block_requests;
+    let requests =
+        |t: &FlowTotals| t.pass_requests + t.wait_requests + t.block_requests + t.shadow_requests;
     let (shown, rest) = bounded.split(all, |(id, ..)| *id, |(.., totals)| requests(totals));
 
     let mut rows: Vec<Row> =
@@ -63,7 +66,7 @@ pub(super) fn encode(
         "Requests decided by a flow rule.",
         rows.iter().flat_map(|row| {
             let t = &row.totals;
-            row.decisions([t.pass_requests, t.wait_requests, t.block_requests])
+            row.decisions([t.pass_requests, t.wait_requests, t.block_requests, t.shadow_requests])
         }),
     )?;
     counters(
@@ -72,7 +75,7 @@ pub(super) fn encode(
         "Tokens of the requests decided by a flow rule.",
         rows.iter().flat_map(|row| {
             let t = &row.totals;
-            row.decisions([t.pass_tokens, t.wait_tokens, t.block_tokens])
+            row.decisions([t.pass_tokens, t.wait_tokens, t.block_tokens, t.shadow_tokens])
         }),
     )?;
     gauges(
@@ -140,6 +143,8 @@ fn sum(flows: &[(i64, &Flow, FlowTotals)], now: Tick) -> Row {
         sum.totals.wait_tokens += totals.wait_tokens;
         sum.totals.block_requests += totals.block_requests;
         sum.totals.block_tokens += totals.block_tokens;
+        sum.totals.shadow_requests += totals.shadow_requests;
+        sum.totals.shadow_tokens += totals.shadow_tokens;
         let (window, booked) = flow.usage(now);
         let last = flow.last_second(now);
         sum.window += window;
@@ -151,18 +156,13 @@ fn sum(flows: &[(i64, &Flow, FlowTotals)], now: Tick) -> Row {
 }
 
 /// Tokens that the rule allows in one window: its count, times `exceed_count`, times the connected
-/// clients for a rule that counts per client, times the window in seconds where the count is a
-/// per-second average and the window is longer than a second.
+/// clients for a rule that counts per client.
 fn allowed(flow: &Flow, exceed_count: f64) -> f64 {
     let rule = flow.rule();
-    let Some(cluster) = rule.cluster else { return 0.0 };
+    let Some(cluster) = &rule.cluster else { return 0.0 };
     let clients = match cluster.scope {
         Scope::Global => 1.0,
         Scope::PerClient => f64::from(flow.namespace().connected()),
     };
-    let seconds = match cluster.unit {
-        ThresholdUnit::Sentinel => (gauge(cluster.window.interval_ms()) / 1_000.0).max(1.0),
-        ThresholdUnit::Window => 1.0,
-    };
-    rule.count * clients * exceed_count * seconds
+    cluster.tokens(rule.count * clients * exceed_count)
 }

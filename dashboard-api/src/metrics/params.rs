@@ -32,7 +32,8 @@ pub(super) fn encode(
 ) -> fmt::Result {
     let all = rules.params().map(|(id, flow)| (id, flow, flow.totals())).collect();
     // Values without a request there are none; uses of the overflow counter come with requests.
-    let requests = |t: &ParamTotals| t.pass_requests + t.block_requests;
+    let requests =
+        |t: &ParamTotals| t.pass_requests + t.wait_requests + t.block_requests + t.shadow_requests;
     let (shown, rest) = bounded.split(all, |(id, ..)| *id, |(.., totals)| requests(totals));
 
     let row = |(id, flow, totals): &(i64, &limiter::ParamFlow, ParamTotals)| Row {
@@ -54,7 +55,12 @@ pub(super) fn encode(
             let [flow_id, namespace, resource] = row.labels();
             let sample =
                 |decision, value| ([flow_id, namespace, resource, ("decision", decision)], value);
-            [sample("pass", row.totals.pass_requests), sample("block", row.totals.block_requests)]
+            [
+                sample("pass", row.totals.pass_requests),
+                sample("wait", row.totals.wait_requests),
+                sample("block", row.totals.block_requests),
+                sample("shadow", row.totals.shadow_requests),
+            ]
         }),
     )?;
     gauges(
@@ -75,7 +81,9 @@ fn sum(all: impl Iterator<Item = ParamTotals>) -> Row {
     let mut totals = ParamTotals::default();
     for of in all {
         totals.pass_requests += of.pass_requests;
+        totals.wait_requests += of.wait_requests;
         totals.block_requests += of.block_requests;
+        totals.shadow_requests += of.shadow_requests;
         totals.overflow_uses += of.overflow_uses;
         totals.values += of.values;
     }

@@ -220,6 +220,25 @@ fn hot_parameter_rules_show_decisions_values_and_overflow() {
 }
 
 #[test]
+fn what_a_shadowed_rule_would_have_refused_is_shown_apart() {
+    let shadowed = rule(7, "GET:/orders", 2.0, r#", "mode": "shadow""#);
+    let scraped = Scraped::new(Settings::default(), &[("a", list([shadowed]))]);
+    for _ in 0..5 {
+        assert!(matches!(scraped.acquire(7, 2, false), Ok(Decision::Pass { .. })));
+    }
+    let page = scraped.page();
+    let labels = r#"flow_id="7",namespace="a",resource="GET:/orders""#;
+    for (metric, samples) in [("requests", [1.0, 0.0, 4.0]), ("tokens", [2.0, 0.0, 8.0])] {
+        let value = |decision| {
+            page.value(&format!(
+                r#"tollgate_flow_{metric}_total{{{labels},decision="{decision}"}}"#
+            ))
+        };
+        assert_eq!(["pass", "block", "shadow"].map(value), samples, "{metric}");
+    }
+}
+
+#[test]
 fn namespaces_show_their_clients_and_what_the_guard_refused() {
     let settings = Settings { max_allowed_qps: Some(2.0), ..Settings::default() };
     let scraped = Scraped::new(settings, &[("a", list([rule(1, "r", 10.0, "")]))]);
@@ -292,7 +311,7 @@ fn six_thousand_flows_have_no_more_series_than_the_bound_and_lose_no_request() {
     for metric in ["tollgate_flow_threshold_tokens", "tollgate_flow_window_tokens"] {
         assert_eq!(page.flows(metric).len(), FLOWS_SHOWN_MAX, "{metric}");
     }
-    assert_eq!(page.flows("tollgate_flow_requests_total").len(), 3 * FLOWS_SHOWN_MAX);
+    assert_eq!(page.flows("tollgate_flow_requests_total").len(), 4 * FLOWS_SHOWN_MAX);
     assert_eq!(page.sum("tollgate_flow_requests_total"), decided);
     // 3 000 have traffic, so the sum of the others is nothing yet.
     let other = r#"{flow_id="other",namespace="",resource="",decision="pass"}"#;

@@ -26,6 +26,12 @@ pub struct Flags {
     /// Requests per second that one namespace may make
     #[arg(long, value_name = "N|off")]
     pub max_allowed_qps: Option<String>,
+    /// What becomes of all decisions, whatever the rules say
+    #[arg(long, value_name = "enforce|shadow|pass|block")]
+    pub mode: Option<String>,
+    /// File that keeps the counters over a restart
+    #[arg(long, value_name = "FILE")]
+    pub snapshot: Option<String>,
     /// How log lines look
     #[arg(long, value_name = "text|json")]
     pub log_format: Option<String>,
@@ -42,12 +48,14 @@ pub struct Flags {
 
 impl Flags {
     /// The flags that stand for keys, by the names of the flags.
-    pub(crate) fn values(&self) -> [(&'static str, Option<&str>); 6] {
+    pub(crate) fn values(&self) -> [(&'static str, Option<&str>); 8] {
         [
             ("rules", self.rules.as_deref()),
             ("listen", self.listen.as_deref()),
             ("http", self.http.as_deref()),
             ("max-allowed-qps", self.max_allowed_qps.as_deref()),
+            ("mode", self.mode.as_deref()),
+            ("snapshot", self.snapshot.as_deref()),
             ("log-format", self.log_format.as_deref()),
             ("log", self.log.as_deref()),
         ]

@@ -2,10 +2,13 @@
 
 use std::{fmt::Display, num::NonZeroUsize, time::Duration};
 
+use limiter::rule::Mode;
+
 use super::{
     Config, LogDirectives, LogFormat,
     value::{Given, Remedy},
 };
+use crate::switches::{self, MODES};
 
 /// One key of the configuration.
 pub(crate) struct Key {
@@ -74,6 +77,47 @@ pub(crate) const KEYS: &[Key] = &[
         show: |c| or_off(c.settings.max_allowed_qps.map(|qps| qps.to_string())),
     },
     Key {
+        name: "mode",
+        flag: Some("mode"),
+        about: "What becomes of all decisions, whatever the rules say: \"enforce\" as they say, \
+                \"shadow\" everything passes and what would have been refused is counted, \
+                \"pass\" everything passes and nothing is counted as used, \"block\" nothing \
+                passes. Takes effect at SIGHUP.",
+        read: |c, given| {
+            c.mode = mode(given.text()?).ok_or(MODE_REMEDY)?;
+            Ok(())
+        },
+        show: |c| quoted(switches::name(c.mode)),
+    },
+    Key {
+        name: "namespace_modes",
+        flag: None,
+        about: "Modes of single namespaces, such as [\"orders=shadow\", \"search=pass\"]; they \
+                hold while `mode` is \"enforce\". Takes effect at SIGHUP.",
+        read: |c, given| {
+            let remedy = "namespace=mode, with enforce, shadow, pass or block";
+            c.namespace_modes = named(given, mode, remedy)?;
+            Ok(())
+        },
+        show: |c| show_named(&c.namespace_modes, |mode| switches::name(*mode).into()),
+    },
+    Key {
+        name: "namespace_max_allowed_qps",
+        flag: None,
+        about: "Requests per second of single namespaces in place of `max_allowed_qps`, such as \
+                [\"orders=50000\", \"batch=off\"]. Takes effect at SIGHUP.",
+        read: |c, given| {
+            let number = |text: &str| Given::Text(text).or_off(Given::number).ok();
+            c.namespace_max_allowed_qps =
+                named(given, number, "namespace=number, 0 or more, or namespace=off")?;
+            Ok(())
+        },
+        show: |c| {
+            let number = |qps: &Option<f64>| qps.map_or("off".into(), |qps| qps.to_string());
+            show_named(&c.namespace_max_allowed_qps, number)
+        },
+    },
+    Key {
         name: "exceed_count",
         flag: None,
         about: "Factor on the count of every flow rule (Sentinel's exceedCount). 0 blocks all.",
@@ -87,6 +131,16 @@ pub(crate) const KEYS: &[Key] = &[
                 maxOccupyRatio). With 0 one booking at a time is possible.",
         read: |c, given| given.number().map(|ratio| c.settings.max_occupy_ratio = ratio),
         show: |c| decimal(c.settings.max_occupy_ratio),
+    },
+    Key {
+        name: "ignore_control_behavior",
+        flag: None,
+        about: "Whether controlBehavior means nothing to the server, as in Sentinel's: what is over \
+                the threshold is refused, nobody is paced and nothing warms up.",
+        read: |c, given| {
+            given.parse("true or false").map(|ignore| c.settings.ignore_control_behavior = ignore)
+        },
+        show: |c| c.settings.ignore_control_behavior.to_string(),
     },
     Key {
         name: "namespaces_max",
@@ -117,6 +171,17 @@ pub(crate) const KEYS: &[Key] = &[
                 250 a value. Further new ones share one counter a rule.",
         read: |c, given| given.whole(0..=1 << 50).map(|n| c.settings.values_bytes_max = n as u64),
         show: |c| c.settings.values_bytes_max.to_string(),
+    },
+    Key {
+        name: "tokens_max",
+        flag: None,
+        about: "Concurrency tokens of all rules together that may be held at once, 64 bytes of \
+                memory each. A further one is answered TOO_MANY_REQUEST.",
+        read: |c, given| {
+            let max = usize::try_from(limiter::Concurrency::TOKENS_MAX).unwrap_or(usize::MAX);
+            given.whole(0..=max).map(|n| c.settings.tokens_max = n as u64)
+        },
+        show: |c| c.settings.tokens_max.to_string(),
     },
     Key {
         name: "allowed_clients",
@@ -193,6 +258,33 @@ pub(crate) const KEYS: &[Key] = &[
         show: |c| c.options.drain.as_millis().to_string(),
     },
     Key {
+        name: "snapshot",
+        flag: Some("snapshot"),
+        about: "File that keeps what flows have used over a restart; each server needs its own. \
+                Beside it stand FILE.lock, and what could not be read as FILE.damaged-1 or \
+                FILE.newer-1. Empty: counters are kept in memory only. That is the default since \
+                no file is right everywhere: two servers would share it, and a container's own \
+                file system goes with the container.",
+        read: |c, given| {
+            let path = given.text()?;
+            c.snapshot = (!path.is_empty()).then(|| path.into());
+            Ok(())
+        },
+        show: |c| quoted(c.snapshot.as_ref().map_or("".into(), |path| path.to_string_lossy())),
+    },
+    Key {
+        name: "snapshot_interval",
+        flag: None,
+        about: "Seconds between two writes of `snapshot`. A process that is killed forgets what \
+                was used since the last one; one that is shut down writes a last one.",
+        read: |c, given| {
+            let seconds = given.whole(1..=3_600)? as u64;
+            c.snapshot_interval = Duration::from_secs(seconds);
+            Ok(())
+        },
+        show: |c| c.snapshot_interval.as_secs().to_string(),
+    },
+    Key {
         name: "workers",
         flag: None,
         about: "Threads that serve connections. 0: one for each core.",
@@ -229,6 +321,38 @@ pub(crate) const KEYS: &[Key] = &[
 fn network(text: &str) -> Result<ipnet::IpNet, Remedy> {
     let single = || text.parse::<std::net::IpAddr>().map(Into::into);
     text.parse().or_else(|_| single()).map_err(|_| "networks such as 10.0.0.0/8 or fd00::/8".into())
+}
+
+const MODE_REMEDY: &str = "enforce, shadow, pass or block";
+
+fn mode(text: &str) -> Option<Mode> {
+    MODES.iter().find(|(name, _)| *name == text).map(|(_, mode)| *mode)
+}
+
+/// A list of `name=value`, each name once. A name may hold `=` itself.
+fn named<T>(
+    given: &Given<'_>,
+    read: impl Fn(&str) -> Option<T>,
+    remedy: &str,
+) -> Result<Vec<(Box<str>, T)>, Remedy> {
+    let pairs = given.list(|item| {
+        let (name, value) = item.rsplit_once('=').ok_or(remedy)?;
+        let value = read(value.trim()).ok_or(remedy)?;
+        let name = name.trim();
+        if name.is_empty() { Err(remedy.into()) } else { Ok((name.into(), value)) }
+    })?;
+    let mut names: Vec<&str> = pairs.iter().map(|(name, _): &(Box<str>, T)| &**name).collect();
+    names.sort_unstable();
+    match names.array_windows().find(|[a, b]| a == b) {
+        Some([twice, _]) => Err(format!("each namespace once; {twice} is there twice")),
+        None => Ok(pairs),
+    }
+}
+
+fn show_named<T>(pairs: &[(Box<str>, T)], show: impl Fn(&T) -> String) -> String {
+    let items: Vec<String> =
+        pairs.iter().map(|(name, value)| format!("{name}={}", show(value))).collect();
+    list(&items)
 }
 
 fn quoted(text: impl Display) -> String {

@@ -12,7 +12,7 @@ use protocol::Status;
 
 use super::{
     ANSWERS, BAD_BODIES, BAD_FRAMES, BATCHES, BYTES_READ, BYTES_WRITTEN, Count, REQUESTS,
-    Telemetry, answer_place,
+    TOKENS_ACQUIRED, TOKENS_REFUSED, TOKENS_RELEASED, Telemetry, answer_place,
 };
 use crate::{Close, rules::Rules};
 
@@ -31,10 +31,23 @@ struct Metrics {
     rules: Option<Arc<Rules>>,
 }
 
-const REQUEST_TYPES: [&str; super::REQUEST_TYPES] =
-    ["ping", "flow", "param", "concurrent_acquire", "concurrent_release", "hello", "unknown"];
+/// In the order of their places.
+const REQUEST_TYPES: [&str; super::REQUEST_TYPES] = [
+    "ping",
+    "flow",
+    "param",
+    "concurrent_acquire",
+    "concurrent_release",
+    "hello",
+    "renew",
+    "ask",
+    "adjust",
+    "acquire_all",
+    "lease",
+    "unknown",
+];
 
-const STATUSES: [(&str, Status); 7] = [
+const STATUSES: [(&str, Status); 9] = [
     ("bad_request", Status::BadRequest),
     ("too_many_request", Status::TooManyRequest),
     ("fail", Status::Fail),
@@ -42,6 +55,8 @@ const STATUSES: [(&str, Status); 7] = [
     ("blocked", Status::Blocked),
     ("should_wait", Status::ShouldWait),
     ("no_rule_exists", Status::NoRuleExists),
+    ("release_ok", Status::ReleaseOk),
+    ("already_release", Status::AlreadyRelease),
 ];
 
 impl Collector for Metrics {
@@ -73,6 +88,18 @@ impl Collector for Metrics {
         to.family("requests", "Frames that were answered, by type", "type", requests)?;
         let answers = STATUSES.map(|(name, status)| (name, sum(ANSWERS + answer_place(status))));
         to.family("answers", "Answers, by status", "status", answers.into_iter())?;
+        let tokens = [
+            ("acquired", sum(TOKENS_ACQUIRED)),
+            ("refused", sum(TOKENS_REFUSED)),
+            ("released", sum(TOKENS_RELEASED)),
+        ];
+        to.family(
+            "concurrency_tokens",
+            "Concurrency tokens that clients asked for or gave back, by what came of it; what was \
+             acquired and is neither released nor held any more has ended by itself",
+            "event",
+            tokens.into_iter(),
+        )?;
         let malformed = [("body", sum(BAD_BODIES)), ("frame", sum(BAD_FRAMES))];
         to.family(
             "malformed",
@@ -186,6 +213,31 @@ mod tests {
         }
         drop(b);
         assert_eq!(scrape(&service.telemetry), page);
+    }
+
+    #[test]
+    fn concurrency_tokens_are_counted_by_what_came_of_them() {
+        let (service, _) = service(Settings::default(), &Options::default());
+        let session = &mut service.session();
+        let (_, token) = ask_token(session, 1);
+        ask_token(session, 1);
+        ask_token(session, 1);
+        ask_token_of(session, 101, 1);
+        renew(session, token);
+        release(session, token);
+        release(session, token);
+        let page = scrape(&service.telemetry);
+        for (series, expected) in [
+            ("concurrency_tokens_total{event=\"acquired\"}", 2),
+            ("concurrency_tokens_total{event=\"refused\"}", 1),
+            ("concurrency_tokens_total{event=\"released\"}", 1),
+            ("requests_total{type=\"concurrent_acquire\"}", 4),
+            ("requests_total{type=\"renew\"}", 1),
+            ("answers_total{status=\"release_ok\"}", 1),
+            ("answers_total{status=\"already_release\"}", 1),
+        ] {
+            assert_eq!(value(&page, &format!("tollgate_{series}")), expected, "{series}\n{page}");
+        }
     }
 
     #[test]
