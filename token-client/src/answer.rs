@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use protocol::{EncodeError, Response, Status};
 
+use crate::reply::Reply;
+
 /// A server's answer to a request for tokens, as it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
@@ -25,20 +27,20 @@ impl Answer {
         }
     }
 
-    /// The answer in `response`, which answers a request for tokens.
-    pub(crate) fn of(response: Response) -> Self {
-        match response {
-            Response::Flow { status, remaining, wait_ms, .. }
-            | Response::Param { status, remaining, wait_ms, .. } => {
-                Self::new(status, remaining, wait_ms)
-            }
-            // A type that carries no tokens never completes a request for them.
-            Response::Ping { .. }
-            | Response::PingRefused { .. }
-            | Response::ConcurrentAcquire { .. }
-            | Response::ConcurrentRelease { .. }
-            | Response::Hello { .. }
-            | Response::Head { .. } => Self::new(Status::Fail, 0, 0),
+    /// The answer in `reply`, which answers a request for tokens.
+    pub(crate) fn of(reply: &Reply) -> Self {
+        match reply {
+            Reply::Plain(
+                Response::Flow { status, remaining, wait_ms, .. }
+                | Response::Param { status, remaining, wait_ms, .. },
+            ) => Self::new(*status, *remaining, *wait_ms),
+            // What carries no tokens is no decision, whatever it says.
+            other => match other.status() {
+                Some(Status::Ok | Status::Blocked | Status::ShouldWait) | None => {
+                    Self::new(Status::Fail, 0, 0)
+                }
+                Some(status) => Self::new(status, 0, 0),
+            },
         }
     }
 }
@@ -51,16 +53,12 @@ pub struct Pong {
 }
 
 impl Pong {
-    pub(crate) fn of(response: Response) -> Self {
-        match response {
-            Response::Ping { connected, .. } => Self { clients: u32::try_from(connected).ok() },
-            Response::PingRefused { .. }
-            | Response::Flow { .. }
-            | Response::Param { .. }
-            | Response::ConcurrentAcquire { .. }
-            | Response::ConcurrentRelease { .. }
-            | Response::Hello { .. }
-            | Response::Head { .. } => Self { clients: None },
+    pub(crate) fn of(reply: &Reply) -> Self {
+        match reply {
+            Reply::Plain(Response::Ping { connected, .. }) => {
+                Self { clients: u32::try_from(*connected).ok() }
+            }
+            _ => Self { clients: None },
         }
     }
 }
@@ -89,6 +87,10 @@ pub enum NoAnswer {
     /// As many calls wait, or as many bytes are to be sent, as the client allows.
     #[error("too many calls wait for the token server")]
     Busy,
+    /// A server is connected, but has not said that it knows requests of this kind; Sentinel's never
+    /// does, and ours does with its greeting. Nothing was sent.
+    #[error("the token server does not know such requests")]
+    Unsupported,
     /// The request makes no sense, so nothing was sent.
     #[error("not a request: {0}")]
     BadRequest(#[from] BadCall),

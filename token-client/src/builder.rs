@@ -1,6 +1,10 @@
 //! What a client is made with.
 
-use std::{num::NonZeroUsize, sync::Arc, sync::atomic::AtomicUsize, time::Duration};
+use std::{
+    num::{NonZeroU32, NonZeroUsize},
+    sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
+};
 
 use bytes::BytesMut;
 use limiter::{Clock, ClusterEngine, MonotonicClock, NamespacesFull};
@@ -15,10 +19,13 @@ use crate::{
     decide::Decider,
     dial::{Dial, Tcp},
     embedded::Embedded,
+    holds::{Desk, Holds, Keeper},
+    leases::{self, Leases},
     line::Line,
     link::{Follower, Leader, Shared},
     listener::Listeners,
-    metrics::Meters,
+    metrics::{Counters, Meters},
+    rules::Rules,
 };
 
 /// Configures a [`Client`]; made by [`Client::builder`].
@@ -34,6 +41,7 @@ pub struct Builder {
     silence: Duration,
     ping_interval: Duration,
     backoff_cap: Duration,
+    lease_tokens: Option<NonZeroU32>,
     clock: Option<Arc<dyn Clock>>,
     listeners: Listeners,
     pub(crate) random: fastrand::Rng,
@@ -55,7 +63,7 @@ pub enum BuildError {
     /// A time that must not be zero is.
     #[error("{0} must not be zero")]
     Zero(&'static str),
-    /// There is no runtime to run the connections on.
+    /// There is no runtime to run the client's tasks on.
     #[error("a client must be built inside a tokio runtime")]
     NoRuntime,
     /// The embedded engine takes no further namespace.
@@ -76,6 +84,7 @@ impl Default for Builder {
             silence: Duration::from_secs(1),
             ping_interval: Duration::from_secs(30),
             backoff_cap: Duration::from_secs(10),
+            lease_tokens: None,
             clock: None,
             listeners: Listeners::default(),
             random: fastrand::Rng::new(),
@@ -164,6 +173,14 @@ impl Builder {
         self
     }
 
+    /// Tokens of each lease, under rules with `lease`, whose `maxTokens` is the most all the same
+    /// (by demand: what was asked for in half of a lease's life, or in a second if that is less).
+    #[must_use]
+    pub fn lease_tokens(mut self, tokens: NonZeroU32) -> Self {
+        self.lease_tokens = Some(tokens);
+        self
+    }
+
     /// The clock of the local counters (the system's). An embedded client must have the one that
     /// the engine's server reads.
     #[must_use]
@@ -193,16 +210,20 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] when the engine takes no further namespace.
+    /// [`BuildError`] when the engine takes no further namespace, and outside of a runtime.
     pub fn embedded(mut self, engine: Arc<ClusterEngine>) -> Result<Client, BuildError> {
         self.check_namespace()?;
+        let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let membership = engine.join(&self.namespace)?;
-        let decider = self.decider();
+        let decider = self.decider(Rules::default(), Arc::default());
         let clock = Arc::clone(&decider.clock);
-        let embedded = Embedded { engine, clock, membership };
+        let owner = engine.owner();
+        let (engine_too, clock_too) = (Arc::clone(&engine), Arc::clone(&clock));
+        let desk = Desk::Embedded { engine: engine_too, clock: clock_too, owner };
+        let embedded = Embedded { engine, clock, membership, owner };
         decider.rules.set_clients(embedded.clients());
-        let meters = meters(&decider, Arc::new([]));
-        Ok(Client::new(Inner { backend: Backend::Embedded(embedded), decider, meters }))
+        let tasks = Tasks { stop: CancellationToken::new(), tasks: TaskTracker::new(), runtime };
+        Ok(client(Backend::Embedded(embedded), decider, Holds::new(desk), Arc::new([]), tasks))
     }
 
     /// Makes the client over the network that `dial` is.
@@ -217,8 +238,14 @@ impl Builder {
         let runtime = Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
 
         let line = || Arc::new(Line::new(self.timeout, self.pending_max.get()));
-        let lines: Arc<[Arc<Line>]> = (0..self.connections.get()).map(|_| line()).collect();
-        let decider = self.decider();
+        let leader = line();
+        let followers = (1..self.connections.get()).map(|_| line());
+        let lines: Arc<[Arc<Line>]> =
+            std::iter::once(Arc::clone(&leader)).chain(followers).collect();
+        let counters: Arc<Counters> = Arc::default();
+        let leases = Leases::new(Arc::clone(&leader), Arc::clone(&counters), self.lease_tokens);
+        let rules = Rules::new(Some(Arc::clone(&leases)));
+        let decider = self.decider(rules, counters);
         let shared = Arc::new(Shared {
             servers,
             namespace: self.namespace.clone(),
@@ -230,8 +257,7 @@ impl Builder {
             listeners: Arc::clone(&decider.listeners),
         });
         let (told, state) = watch::channel(ConnectionState::Connecting);
-        let stop = CancellationToken::new();
-        let tasks = TaskTracker::new();
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let dial = Arc::new(dial);
         let mut leads = Some(told);
         for line in &*lines {
@@ -253,18 +279,22 @@ impl Builder {
                 tasks.spawn_on(run, &runtime);
             }
         }
-        tasks.close();
-        let meters = meters(&decider, Arc::clone(&lines));
         let (turn, namespace) = (AtomicUsize::new(0), self.namespace);
-        let remote = Remote { lines, turn, namespace, state, stop, tasks };
-        Ok(Client::new(Inner { backend: Backend::Remote(remote), decider, meters }))
+        let keeper = leases::Keeper::new(leases);
+        let stopped = stop.clone();
+        let keep = async move { stopped.run_until_cancelled(keeper.run()).await };
+        tasks.spawn_on(keep, &runtime);
+        let holds = Holds::new(Desk::Remote(leader));
+        let remote = Remote { lines: Arc::clone(&lines), turn, namespace, state };
+        let tasks = Tasks { stop, tasks, runtime };
+        Ok(client(Backend::Remote(remote), decider, holds, lines, tasks))
     }
 
-    fn decider(&mut self) -> Decider {
+    fn decider(&mut self, rules: Rules, counters: Arc<Counters>) -> Decider {
         Decider {
-            rules: Arc::default(),
+            rules: Arc::new(rules),
             clock: self.clock.take().unwrap_or_else(|| Arc::new(MonotonicClock::start())),
-            counters: Arc::default(),
+            counters,
             listeners: Arc::new(std::mem::take(&mut self.listeners)),
             max_wait: self.max_wait,
         }
@@ -300,9 +330,37 @@ impl Builder {
     }
 }
 
-fn meters(decider: &Decider, lines: Arc<[Arc<Line>]>) -> Meters {
-    let (counters, rules) = (Arc::clone(&decider.counters), Arc::clone(&decider.rules));
-    Meters { counters, lines, rules }
+/// Where a client's tasks run.
+struct Tasks {
+    stop: CancellationToken,
+    tasks: TaskTracker,
+    runtime: Handle,
+}
+
+/// Puts a client together, and has its guards looked after.
+fn client(
+    backend: Backend,
+    decider: Decider,
+    holds: Arc<Holds>,
+    lines: Arc<[Arc<Line>]>,
+    Tasks { stop, tasks, runtime }: Tasks,
+) -> Client {
+    let counters = &decider.counters;
+    let keeper = Keeper {
+        holds: Arc::clone(&holds),
+        counters: Arc::clone(counters),
+        listeners: Arc::clone(&decider.listeners),
+    };
+    let stopped = stop.clone();
+    tasks.spawn_on(async move { stopped.run_until_cancelled(keeper.run()).await }, &runtime);
+    tasks.close();
+    let meters = Meters {
+        counters: Arc::clone(counters),
+        lines,
+        rules: Arc::clone(&decider.rules),
+        holds: Arc::clone(&holds),
+    };
+    Client::new(Inner { backend, decider, holds, meters, stop, tasks })
 }
 
 #[cfg(test)]

@@ -22,13 +22,16 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     Answer, Builder, ConnectionState, Extension, Metrics, NoAnswer, NotReady, Outcome, Param, Pong,
-    Verdict,
+    Verdict, What,
     answer::check_tokens,
     decide::Decider,
     embedded::Embedded,
+    holds::Holds,
     line::{Call, Line},
     link,
     metrics::Meters,
+    outcome::Ruling,
+    reply::Reply,
 };
 
 /// Asks token servers for tokens, and decides by itself when they do not say. Cheap to clone; the
@@ -41,14 +44,26 @@ use crate::{
 /// addition, up to `max_wait`, when a server tells it to.
 #[derive(Clone, Debug)]
 pub struct Client {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) backend: Backend,
     pub(crate) decider: Decider,
+    pub(crate) holds: Arc<Holds>,
     pub(crate) meters: Meters,
+    /// Ends the tasks.
+    pub(crate) stop: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+}
+
+impl Drop for Inner {
+    /// The last client has gone.
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.holds.end();
+    }
 }
 
 /// Who decides for a client.
@@ -66,16 +81,6 @@ pub(crate) struct Remote {
     pub(crate) turn: AtomicUsize,
     pub(crate) namespace: Box<str>,
     pub(crate) state: watch::Receiver<ConnectionState>,
-    /// Ends the tasks.
-    pub(crate) stop: CancellationToken,
-    pub(crate) tasks: TaskTracker,
-}
-
-impl Drop for Remote {
-    /// The last client has gone.
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
 }
 
 impl Client {
@@ -112,7 +117,7 @@ impl Client {
                 let encode = |xid, out: &mut BytesMut| {
                     Request::Flow { xid, flow_id, count, priority }.encode(out)
                 };
-                Ok(Answer::of(remote.call(kind::FLOW, encode).await?))
+                Ok(Answer::of(&remote.call(kind::FLOW, 0, encode).await?))
             }
             Backend::Embedded(embedded) => Ok(embedded.flow(flow_id, count, priority)),
         }
@@ -138,7 +143,7 @@ impl Client {
                 let encode = |xid, out: &mut BytesMut| {
                     encode_param_request(xid, flow_id, count, params, out)
                 };
-                Ok(Answer::of(remote.call(kind::PARAM, encode).await?))
+                Ok(Answer::of(&remote.call(kind::PARAM, 0, encode).await?))
             }
             Backend::Embedded(embedded) => Ok(embedded.param(flow_id, count, params)),
         }
@@ -148,21 +153,94 @@ impl Client {
     /// a server, waits if it says so, and does what the rule says when there is no decision. The
     /// rules are those of [`set_rules`](Self::set_rules); a rule that is not among them passes
     /// then.
+    ///
+    /// Under a known rule with `lease`, a call without `priority` is let pass by tokens that the
+    /// client holds in advance, if there are any. So a change at the server, a kill switch too,
+    /// may reach such calls as late as `ttlMs` after it.
+    ///
+    /// With a [`max_wait`](Builder::max_wait), a call that may be told to wait (with `priority`, or
+    /// under a known rule that paces) tells it to a server that knows the extension, which then
+    /// books nothing when it refuses. Other servers keep what they have booked.
     pub async fn check(&self, flow_id: i64, count: u32, priority: bool) -> Outcome {
-        let answer = self.acquire(flow_id, count, priority).await;
+        if let Some(outcome) = self.spend(flow_id, count, priority).await {
+            return outcome;
+        }
+        let what = What::flow(flow_id, count);
+        let ruling = self.ruling(&what, priority).await;
+        self.decide(&what, ruling).await
+    }
+
+    /// As [`check`](Self::check), for a hot-parameter rule and the values of a call. It waits only
+    /// where the rule is known and paces, and the server knows the extension: Sentinel's protocol
+    /// has no wait for parameters, and such a server refuses instead.
+    pub async fn check_param(&self, flow_id: i64, count: u32, params: &[Param<'_>]) -> Outcome {
+        let what = What::param(flow_id, count, params);
+        let ruling = self.ruling(&what, false).await;
+        self.decide(&what, ruling).await
+    }
+
+    /// Decides a check by a lease, if there is one for it.
+    pub(crate) async fn spend(&self, flow_id: i64, count: u32, priority: bool) -> Option<Outcome> {
+        if priority || !self.inner.decider.rules.load().has_leases() {
+            return None;
+        }
+        // A caller that never waits must let the lease's keeper run.
+        consume_budget().await;
+        self.inner.decider.spend(flow_id, count)
+    }
+
+    /// Asks in the way that tells the server what wait will do, where that matters.
+    async fn ruling(&self, what: &What<'_>, priority: bool) -> Ruling {
+        let bounded = self.inner.decider.max_wait.is_some();
+        let ask = match (&self.inner.backend, what) {
+            (Backend::Embedded(_), _) => bounded,
+            (Backend::Remote(_), What::Flow { .. }) => bounded && (priority || self.is_paced(what)),
+            (Backend::Remote(_), What::Param { .. }) => self.is_paced(what),
+        };
+        if ask && let Some(told) = self.ask_for_tokens(what, priority).await {
+            return Ruling::waiting(told.map(|told| told.answer));
+        }
+        self.acquire_plain(what, priority).await.1
+    }
+
+    fn is_paced(&self, what: &What<'_>) -> bool {
+        self.inner.decider.rules.load().is_paced(what.rule())
+    }
+
+    /// Asks as Sentinel's clients do.
+    pub(crate) async fn acquire_plain(
+        &self,
+        what: &What<'_>,
+        priority: bool,
+    ) -> (Result<Answer, NoAnswer>, Ruling) {
+        match *what {
+            What::Flow { id, count } => {
+                let answer = self.acquire(id, count, priority).await;
+                (answer, Ruling::waiting(answer))
+            }
+            What::Param { id, count, params } => {
+                let answer = self.acquire_param(id, count, params).await;
+                let ruling = match &self.inner.backend {
+                    Backend::Remote(_) => Ruling::at_once(answer),
+                    Backend::Embedded(_) => Ruling::waiting(answer),
+                };
+                (answer, ruling)
+            }
+        }
+    }
+
+    /// Carries a ruling out, and waits if it says so.
+    pub(crate) async fn decide(&self, what: &What<'_>, ruling: Ruling) -> Outcome {
         self.note_embedded_clients();
-        let outcome = self.inner.decider.flow(flow_id, count, answer);
+        let decider = &self.inner.decider;
+        let outcome = match *what {
+            What::Flow { id, count } => decider.flow(id, count, ruling),
+            What::Param { id, count, params } => decider.param(id, count, params, ruling),
+        };
         if let Verdict::Waited(wait) = outcome.verdict {
             sleep(wait).await;
         }
         outcome
-    }
-
-    /// As [`check`](Self::check), for a hot-parameter rule and the values of a call.
-    pub async fn check_param(&self, flow_id: i64, count: u32, params: &[Param<'_>]) -> Outcome {
-        let answer = self.acquire_param(flow_id, count, params).await;
-        self.note_embedded_clients();
-        self.inner.decider.param(flow_id, count, params, answer)
     }
 
     /// Asks how many clients the namespace has.
@@ -244,17 +322,25 @@ impl Client {
     }
 
     /// Closes the connections of all clones, and returns when their tasks have ended. Calls are
-    /// [`Unreachable`](NoAnswer::Unreachable) from then on. Dropping the last clone closes them
-    /// too, without telling when.
+    /// [`Unreachable`](NoAnswer::Unreachable) from then on, and what guards hold is lost; what was
+    /// released before reaches the server, if it answers within the time-out, as does what leases
+    /// hold. Dropping the last
+    /// clone closes them too, without telling when, and without waiting for the server.
+    ///
+    /// An embedded client has no connection: it only stops to look after what guards hold.
     pub async fn close(&self) {
-        if let Backend::Remote(remote) = &self.inner.backend {
-            remote.stop.cancel();
-            remote.tasks.wait().await;
+        if let Backend::Remote(remote) = &self.inner.backend
+            && (self.inner.decider.rules.close_leases() | self.inner.holds.were_used())
+        {
+            // The server answers in order: what was queued before has arrived with the answer.
+            let _pong = link::ping(&remote.lines, &remote.namespace).await;
         }
+        self.inner.stop.cancel();
+        self.inner.tasks.wait().await;
     }
 
     /// Shares are divided by the clients that the engine knows, as a server's ping would say.
-    fn note_embedded_clients(&self) {
+    pub(crate) fn note_embedded_clients(&self) {
         if let Backend::Embedded(embedded) = &self.inner.backend {
             self.inner.decider.rules.set_clients(embedded.clients());
         }
@@ -262,7 +348,13 @@ impl Client {
 }
 
 impl Remote {
-    async fn call<E>(&self, kind: i8, encode: E) -> Result<protocol::Response, NoAnswer>
+    /// Calls a server that has the `features`.
+    pub(crate) async fn call<E>(
+        &self,
+        kind: i8,
+        features: u32,
+        encode: E,
+    ) -> Result<Reply, NoAnswer>
     where
         E: FnMut(i32, &mut BytesMut) -> Result<(), protocol::EncodeError> + Unpin,
     {
@@ -271,6 +363,6 @@ impl Remote {
             // Relaxed: any line will do.
             lines => self.turn.fetch_add(1, Ordering::Relaxed) % lines,
         };
-        Call::new(kind, encode, &self.lines, first).await
+        Call::new(kind, encode, &self.lines, first).needing(features).await
     }
 }

@@ -1,6 +1,6 @@
 //! One connection: it greets the server, and then carries a line's calls until it ends.
 
-use std::{future::poll_fn, io, net::SocketAddr, time::Duration};
+use std::{future::poll_fn, io, net::SocketAddr, task::Waker, time::Duration};
 
 use bytes::{Buf, BytesMut};
 use protocol::{Deframer, Request, Response, kind};
@@ -57,6 +57,13 @@ where
         let (input, deframer) = (BytesMut::new(), Deframer::responses());
         let mut connection = Self { server, read, write, input, deframer };
         let pong = connection.greet(line.hello(), namespace, deadline, within).await?;
+        // HELLO's answer mostly came with the ping's: whoever sees the connection then knows what
+        // its server can do.
+        if let Some(error) =
+            settle(server, &mut connection.input, &mut connection.deframer, line, &mut Vec::new())
+        {
+            return Err(error);
+        }
         Ok((connection, pong))
     }
 
@@ -157,12 +164,8 @@ where
 {
     let mut wake = Vec::new();
     loop {
-        let mut rest = &input[..];
-        let settled = line.settle(deframer, &mut rest, &mut wake);
-        let used = input.len() - rest.len();
-        input.advance(used);
-        if let Err(error) = settled {
-            return LinkError::Garbage { server, cause: error.to_string().into() };
+        if let Some(error) = settle(server, input, deframer, line, &mut wake) {
+            return error;
         }
         input.reserve(READ_LEN);
         match read.read_buf(input).await {
@@ -171,6 +174,22 @@ where
             Err(error) => return broken(server, &error),
         }
     }
+}
+
+/// Settles every whole frame of `input`; says what is wrong when there can be no further one.
+fn settle(
+    server: SocketAddr,
+    input: &mut BytesMut,
+    deframer: &mut Deframer,
+    line: &Line,
+    wake: &mut Vec<Waker>,
+) -> Option<LinkError> {
+    let mut rest = &input[..];
+    let settled = line.settle(deframer, &mut rest, wake);
+    let used = input.len() - rest.len();
+    input.advance(used);
+    let cause = settled.err()?.to_string().into();
+    Some(LinkError::Garbage { server, cause })
 }
 
 async fn write_requests<W>(write: &mut W, line: &Line) -> io::Error

@@ -5,12 +5,13 @@ use std::{sync::Arc, time::Duration};
 use limiter::{Clock, Tick, rule::FallbackPolicy};
 
 use crate::{
-    Answer, DecidedBy, NoAnswer, Outcome, Param, RuleId, Verdict,
+    Answer, DecidedBy, NoAnswer, Outcome, Param, Reason, RuleId, Verdict,
     listener::Listeners,
     metrics::Counters,
     outcome::Ruling,
-    rules::{Episode, Rule, Rules},
+    rules::{Episode, Rule, Rules, level::Slot},
 };
+use protocol::Status;
 
 /// Everything that decides a check once the server has been asked.
 #[derive(Debug)]
@@ -24,97 +25,179 @@ pub(crate) struct Decider {
 
 impl Decider {
     /// Decides a check of a flow rule. A [`Verdict::Waited`] is still to be waited for.
-    pub(crate) fn flow(&self, id: i64, count: u32, answer: Result<Answer, NoAnswer>) -> Outcome {
+    pub(crate) fn flow(&self, id: i64, count: u32, ruling: Ruling) -> Outcome {
         let known = self.rules.load();
         self.decide(
-            RuleId::Flow(id),
-            known.flow(id),
-            known.unknown(),
-            Ruling::on_flow(answer),
+            &Subject { id: RuleId::Flow(id), rule: known.flow(id), unknown: known.unknown() },
+            ruling,
             |local, now| local.granted(now, count),
             |local, now| local.acquire(now, count),
         )
     }
 
-    /// Decides a check of a hot-parameter rule; it never waits.
+    /// Decides a check of a flow rule by a lease that the client has, if there is one with as many
+    /// tokens.
+    pub(crate) fn spend(&self, id: i64, count: u32) -> Option<Outcome> {
+        let known = self.rules.load();
+        let rule = known.flow(id)?;
+        if !rule.leased()?.spend(count) {
+            return None;
+        }
+        // A server has granted them.
+        if let Some(share) = rule.share() {
+            share.granted(self.clock.now(), count);
+        }
+        Some(Outcome { verdict: Verdict::Pass, decided_by: DecidedBy::Lease })
+    }
+
+    /// As [`flow`](Self::flow), for a hot-parameter rule.
     pub(crate) fn param(
         &self,
         id: i64,
         count: u32,
         params: &[Param<'_>],
-        answer: Result<Answer, NoAnswer>,
+        ruling: Ruling,
     ) -> Outcome {
         let known = self.rules.load();
         let values = || params.iter().map(as_value);
         self.decide(
-            RuleId::Param(id),
-            known.param(id),
-            known.unknown(),
-            Ruling::on_param(answer),
+            &Subject { id: RuleId::Param(id), rule: known.param(id), unknown: known.unknown() },
+            ruling,
             |local, now| local.granted(now, count, values()),
             |local, now| local.acquire(now, count, values()),
         )
     }
 
+    /// Decides whether a call may be in progress; with its part of the rule's level in this
+    /// process, which counts the calls that a server let in too.
+    pub(crate) fn hold(
+        &self,
+        id: i64,
+        count: u32,
+        status: Result<Status, NoAnswer>,
+    ) -> (Outcome, Option<Slot>) {
+        let known = self.rules.load();
+        let rule = known.flow(id);
+        let subject = Subject { id: RuleId::Flow(id), rule, unknown: known.unknown() };
+        let ruling = Ruling::at_once(status.map(|status| Answer::new(status, 0, 0)));
+        let mut slot = None;
+        let fell_back = self.fall_back(&subject, ruling, |rule, policy, _| {
+            let (pass, entered) = rule.enters(policy, count);
+            slot = entered;
+            pass
+        });
+        if let Some(outcome) = fell_back {
+            return (outcome, slot);
+        }
+        if ruling == Ruling::Pass {
+            self.counters.holds.add(1);
+            let slot = rule.and_then(|rule| rule.entered(count));
+            return (Outcome { verdict: Verdict::Pass, decided_by: DecidedBy::Server }, slot);
+        }
+        self.counters.holds_refused.add(1);
+        let outcome = Outcome { verdict: Verdict::Block, decided_by: DecidedBy::Server };
+        self.listeners.blocked(RuleId::Flow(id), &outcome);
+        (outcome, None)
+    }
+
     fn decide<L>(
         &self,
-        id: RuleId,
-        rule: Option<&Rule<L>>,
-        unknown: &Episode,
+        subject: &Subject<'_, L>,
         ruling: Ruling,
         granted: impl Fn(&L, Tick),
         take: impl Fn(&L, Tick) -> bool,
     ) -> Outcome {
-        let (episode, resource) =
-            rule.map_or((unknown, ""), |rule| (rule.episode(), rule.resource()));
-        if let Ruling::None(reason) = ruling {
-            let now = self.clock.now();
-            // Without the rule there is nothing to check; Sentinel passes what it cannot check.
-            let policy = rule.map_or(FallbackPolicy::Pass, |rule| rule.policy(reason));
-            let pass = rule.is_none_or(|rule| rule.passes(policy, |local| take(local, now)));
-            episode.enter(now, id, resource, reason, policy);
-            let verdict = if pass { Verdict::Pass } else { Verdict::Block };
-            let outcome = Outcome { verdict, decided_by: DecidedBy::Fallback { reason, policy } };
-            self.counters.fell_back(reason, pass);
-            self.listeners.fell_back(id, &outcome);
-            if !pass {
-                self.listeners.blocked(id, &outcome);
-            }
+        let passes = |rule: &Rule<L>, policy, now| rule.passes(policy, |local| take(local, now));
+        if let Some(outcome) = self.fall_back(subject, ruling, passes) {
             return outcome;
         }
-        if episode.is_open() {
-            episode.leave(self.clock.now(), id, resource);
-        }
-        if let Some(share) = rule.and_then(Rule::share)
+        if let Some(share) = subject.rule.and_then(Rule::share)
             && ruling != Ruling::Block
         {
             granted(share, self.clock.now());
         }
-        self.carry_out(id, ruling)
+        self.carry_out(subject.id, ruling)
+    }
+
+    /// What is decided without a server; `None` when it has decided.
+    fn fall_back<L>(
+        &self,
+        subject: &Subject<'_, L>,
+        ruling: Ruling,
+        passes: impl FnOnce(&Rule<L>, FallbackPolicy, Tick) -> bool,
+    ) -> Option<Outcome> {
+        let &Subject { id, rule, unknown } = subject;
+        let (episode, resource) =
+            rule.map_or((unknown, ""), |rule| (rule.episode(), rule.resource()));
+        let Ruling::None(reason) = ruling else {
+            if episode.is_open() {
+                episode.leave(self.clock.now(), id, resource);
+            }
+            return None;
+        };
+        let now = self.clock.now();
+        // Without the rule there is nothing to check; Sentinel passes what it cannot check.
+        let policy = rule.map_or(FallbackPolicy::Pass, |rule| rule.policy(reason));
+        let pass = rule.is_none_or(|rule| passes(rule, policy, now));
+        episode.enter(now, id, resource, reason, policy);
+        let verdict = if pass { Verdict::Pass } else { Verdict::Block };
+        let outcome = Outcome { verdict, decided_by: DecidedBy::Fallback { reason, policy } };
+        self.counters.fell_back(reason, pass);
+        self.listeners.fell_back(id, &outcome);
+        if !pass {
+            self.listeners.blocked(id, &outcome);
+        }
+        Some(outcome)
     }
 
     fn carry_out(&self, id: RuleId, ruling: Ruling) -> Outcome {
-        let outcome = match ruling {
-            Ruling::Pass => {
-                self.counters.passed.add(1);
-                return Outcome { verdict: Verdict::Pass, decided_by: DecidedBy::Server };
-            }
-            Ruling::Wait(wait) if self.max_wait.is_none_or(|max| wait <= max) => {
-                self.counters.waited.add(1);
-                return Outcome { verdict: Verdict::Waited(wait), decided_by: DecidedBy::Server };
-            }
-            Ruling::Wait(wait) => {
+        // What is no decision has fallen back.
+        let block = Outcome { verdict: Verdict::Block, decided_by: DecidedBy::Server };
+        let outcome = self.foresee(ruling).unwrap_or(block);
+        match outcome {
+            Outcome { verdict: Verdict::Pass, .. } => self.counters.passed.add(1),
+            Outcome { verdict: Verdict::Waited(_), .. } => self.counters.waited.add(1),
+            Outcome { decided_by: DecidedBy::MaxWait { .. }, .. } => {
                 self.counters.max_wait_blocked.add(1);
-                Outcome { verdict: Verdict::Block, decided_by: DecidedBy::MaxWait { wait } }
             }
-            Ruling::Block | Ruling::None(_) => {
-                self.counters.blocked.add(1);
-                Outcome { verdict: Verdict::Block, decided_by: DecidedBy::Server }
-            }
-        };
-        self.listeners.blocked(id, &outcome);
+            Outcome { verdict: Verdict::Block, .. } => self.counters.blocked.add(1),
+        }
+        if outcome.is_block() {
+            self.listeners.blocked(id, &outcome);
+        }
         outcome
     }
+
+    /// What a check with that ruling comes to.
+    ///
+    /// # Errors
+    ///
+    /// Why it falls back.
+    pub(crate) fn foresee(&self, ruling: Ruling) -> Result<Outcome, Reason> {
+        let (verdict, decided_by) = match ruling {
+            Ruling::Pass => (Verdict::Pass, DecidedBy::Server),
+            Ruling::Wait(wait) if self.max_wait.is_none_or(|max| wait <= max) => {
+                (Verdict::Waited(wait), DecidedBy::Server)
+            }
+            Ruling::Wait(wait) => (Verdict::Block, DecidedBy::MaxWait { wait }),
+            Ruling::Block => (Verdict::Block, DecidedBy::Server),
+            Ruling::None(reason) => return Err(reason),
+        };
+        Ok(Outcome { verdict, decided_by })
+    }
+
+    /// What decides a check when none comes for `reason`, and what the rule protects.
+    pub(crate) fn policy(&self, rule: RuleId, reason: Reason) -> (FallbackPolicy, Box<str>) {
+        let known = self.rules.load();
+        (known.policy(rule, reason), known.resource(rule).into())
+    }
+}
+
+/// What is decided about: a rule, if the client knows it.
+struct Subject<'a, L> {
+    id: RuleId,
+    rule: Option<&'a Rule<L>>,
+    unknown: &'a Episode,
 }
 
 /// The same value, in the engine's type.

@@ -1,11 +1,15 @@
 //! The process that decides by itself: its client asks the engine that its server serves.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use limiter::{Clock, ClusterEngine, Decision, Membership, Undecided};
-use protocol::Status;
+use limiter::{Ask, Clock, ClusterEngine, Membership, OwnerId};
+use protocol::{Adjustment, Status};
 
-use crate::{Answer, Param, decide::as_value};
+use crate::{
+    AllAnswer, Answer, Param, What,
+    decide::as_value,
+    told::{Manner, Told, decided, status},
+};
 
 /// An engine in this process, of whose clients this is one.
 #[derive(Debug)]
@@ -15,18 +19,63 @@ pub(crate) struct Embedded {
     /// Sentinel's embedded server counts itself among the clients of its namespace
     /// (`SentinelDefaultTokenServer.java`), and so do we.
     pub(crate) membership: Membership,
+    /// Whose concurrency tokens are this client's.
+    pub(crate) owner: OwnerId,
+}
+
+impl Drop for Embedded {
+    /// What guards still hold ends as after a connection has closed.
+    fn drop(&mut self) {
+        self.engine.concurrency().owner_gone(self.clock.now(), self.owner);
+    }
 }
 
 impl Embedded {
     pub(crate) fn flow(&self, flow_id: i64, count: i32, priority: bool) -> Answer {
         let rules = self.engine.rules();
-        answer(rules.acquire_flow(self.clock.now(), flow_id, count, priority))
+        decided(rules.acquire_flow(self.clock.now(), flow_id, count, priority))
     }
 
     pub(crate) fn param(&self, flow_id: i64, count: i32, params: &[Param<'_>]) -> Answer {
         let rules = self.engine.rules();
         let values = params.iter().map(as_value);
-        answer(rules.acquire_param(self.clock.now(), flow_id, count, values))
+        decided(rules.acquire_param(self.clock.now(), flow_id, count, values))
+    }
+
+    pub(crate) fn ask(&self, what: &What<'_>, count: i32, manner: Manner) -> Told {
+        let Manner { priority: prioritized, peek, max_wait } = manner;
+        let ask = Ask { prioritized, peek, max_wait };
+        let (now, values) = (self.clock.now(), values(what));
+        match self.engine.rules().ask(now, &engines(what, count, &values), ask) {
+            Ok(explained) => Told::of_engine(explained),
+            Err(undecided) => decided(Err(undecided)).into(),
+        }
+    }
+
+    pub(crate) fn adjust(
+        &self,
+        op: Adjustment,
+        age: Duration,
+        what: &What<'_>,
+        count: i32,
+    ) -> Status {
+        let (now, values, rules) = (self.clock.now(), values(what), self.engine.rules());
+        let what = engines(what, count, &values);
+        let adjusted = match op {
+            Adjustment::GiveBack => rules.give_back(now, &what, age),
+            Adjustment::Charge => rules.charge(now, &what),
+            Adjustment::Reset => rules.reset(now, &what),
+        };
+        adjusted.map_or_else(status, |()| Status::Ok)
+    }
+
+    pub(crate) fn all(&self, all: &[(What<'_>, bool)], counts: &[i32]) -> AllAnswer {
+        let values: Vec<_> = all.iter().map(|(what, _)| values(what)).collect();
+        let wanted = all.iter().zip(counts).zip(&values);
+        let wanted = wanted
+            .map(|(((what, priority), count), values)| (engines(what, *count, values), *priority));
+        let wanted: Vec<_> = wanted.collect();
+        AllAnswer::of_engine(self.engine.rules().acquire_all(self.clock.now(), &wanted))
     }
 
     /// Clients of the namespace, this one included.
@@ -35,16 +84,18 @@ impl Embedded {
     }
 }
 
-/// As a server would write it, but with the wait as it is.
-fn answer(decided: Result<Decision, Undecided>) -> Answer {
-    match decided {
-        Ok(Decision::Pass { remaining }) => {
-            Answer::new(Status::Ok, i32::try_from(remaining).unwrap_or(i32::MAX), 0)
-        }
-        Ok(Decision::Wait { wait }) => Answer { status: Status::ShouldWait, remaining: 0, wait },
-        Ok(Decision::Block) => Answer::new(Status::Blocked, 0, 0),
-        Err(Undecided::BadRequest) => Answer::new(Status::BadRequest, 0, 0),
-        Err(Undecided::NoRule) => Answer::new(Status::NoRuleExists, 0, 0),
-        Err(Undecided::TooManyRequests) => Answer::new(Status::TooManyRequest, 0, 0),
+/// The values of `what`, in the engine's type.
+fn values<'a>(what: &What<'a>) -> Vec<limiter::Param<'a>> {
+    match *what {
+        What::Flow { .. } => Vec::new(),
+        What::Param { params, .. } => params.iter().map(as_value).collect(),
+    }
+}
+
+/// The same, in the engine's type.
+fn engines<'a>(what: &What<'_>, count: i32, values: &'a [limiter::Param<'a>]) -> limiter::What<'a> {
+    match *what {
+        What::Flow { id, .. } => limiter::What::Flow { id, count },
+        What::Param { id, .. } => limiter::What::Param { id, count, values },
     }
 }

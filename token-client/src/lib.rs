@@ -19,16 +19,25 @@
 //!   counted as one client, and all its calls share its connections.
 //! * [`Client::check`] and [`Client::check_param`] give an [`Outcome`]: a [`Verdict`], and who
 //!   [decided](DecidedBy). [`Client::acquire`] and its siblings give a server's bare [`Answer`].
+//! * [`Client::hold`] limits calls in progress: it gives a guard, [`Held`].
+//! * [`Client::explain`] and [`Client::check_explained`] say [`Why`]. [`Client::give_back`],
+//!   [`Client::charge`] and [`Client::reset`] correct what was counted, and [`Client::acquire_all`]
+//!   asks several rules at once. These need a server of this project.
 //! * [`Client::set_rules`] tells the client the rules, so that it can fall back as they say
 //!   (`fallbackPolicy`, `localCount`, `overloadPolicy`). It takes what `limiter::rule` reads from
 //!   Sentinel's JSON.
+//! * For a flow rule with `lease` among them, [`Client::check`] spends tokens that it holds in
+//!   advance, without asking. [`Builder::lease_tokens`] says how many at a time.
 //! * [`Listener`] hears of refusals, fallbacks and the connection; [`Metrics`] counts them.
 //! * [`Builder::embedded`] makes a client of an engine in the same process.
 //!
 //! Servers may be ours or Sentinel's. The client does not read rule files, does not retry a call
 //! (the tokens may have been taken), and does not hold a call back unless a server says so.
 
+mod adjust;
+mod all;
 mod answer;
+mod ask;
 mod backoff;
 mod builder;
 mod client;
@@ -36,6 +45,9 @@ mod connection;
 mod decide;
 mod dial;
 mod embedded;
+mod hold;
+mod holds;
+mod leases;
 mod line;
 mod link;
 mod listener;
@@ -43,22 +55,31 @@ mod metrics;
 mod outcome;
 mod pending;
 mod prometheus;
+mod reply;
 mod rules;
 mod server_name;
 mod state;
 mod sync;
 mod time;
+mod told;
+mod what;
+mod why;
 
+pub use adjust::Unadjusted;
+pub use all::AllAnswer;
 pub use answer::{Answer, BadCall, Extension, NoAnswer, Pong};
 pub use builder::{BuildError, Builder};
 pub use client::Client;
+pub use hold::{Held, Refused};
 pub use limiter;
 pub use listener::{Listener, RuleId};
 pub use metrics::Metrics;
 pub use outcome::{DecidedBy, Outcome, Reason, Verdict};
-pub use protocol::{Param, Status};
+pub use protocol::{Mode, Param, Status, Unit};
 pub use server_name::{ServerName, ServerNameError};
 pub use state::{ConnectionState, LinkError, NotReady};
+pub use what::What;
+pub use why::{Unexplained, Usage, Why};
 
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@
 //! one read in one critical section. No call has a timer or a channel of its own.
 
 use std::{
+    num::NonZeroU64,
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
@@ -13,12 +14,13 @@ use std::{
 };
 
 use bytes::BytesMut;
-use protocol::{Deframer, EncodeError, FrameError, Response};
-use tokio::time::Instant;
+use protocol::{Deframer, EncodeError, FrameError, Request, Response, feature};
+use tokio::{sync::Notify, time::Instant};
 
 use crate::{
     Extension, NoAnswer,
     pending::{Matched, Pending},
+    reply::Reply,
     sync::lock,
     time::now,
 };
@@ -27,11 +29,16 @@ use crate::{
 /// requests of a flow, far more than a server that reads leaves standing.
 const QUEUE_MAX: usize = 1 << 20;
 
+/// The same for what gives tokens back, which has room of its own: a client that is too busy to ask
+/// for more can still say what it no longer holds.
+const RETURNS_MAX: usize = 2 * QUEUE_MAX;
+
 /// The shared half of one connection; it outlives the connection and serves the next one.
 #[derive(Debug)]
 pub(crate) struct Line {
     timeout: Duration,
     state: Mutex<State>,
+    greeted: Notify,
 }
 
 #[derive(Debug)]
@@ -50,6 +57,8 @@ struct State {
     /// Number of the greeting that may be answered on this connection.
     hello: Option<i32>,
     extension: Option<Extension>,
+    /// How many connections there have been.
+    connections: u64,
     tally: Tally,
 }
 
@@ -79,9 +88,10 @@ impl Line {
             silent_since: None,
             hello: None,
             extension: None,
+            connections: 0,
             tally: Tally::default(),
         };
-        Self { timeout, state: Mutex::new(state) }
+        Self { timeout, state: Mutex::new(state), greeted: Notify::new() }
     }
 
     /// A number for the greeting of a new connection.
@@ -97,7 +107,24 @@ impl Line {
     pub(crate) fn open(self: &Arc<Self>) -> Open {
         let state = &mut *lock(&self.state);
         (state.up, state.silent_since) = (true, None);
+        state.connections += 1;
+        if state.extension.is_some() {
+            self.greeted.notify_one();
+        }
         Open(Arc::clone(self))
+    }
+
+    /// Resolves once for every connection that takes calls and whose server knows extension frames.
+    pub(crate) async fn greeted(&self) {
+        self.greeted.notified().await;
+    }
+
+    /// The number of the connection that carries calls which need `features`; `None` when none
+    /// does now.
+    pub(crate) fn session(&self, features: u32) -> Option<NonZeroU64> {
+        let state = &*lock(&self.state);
+        let serves = state.up && state.serves(features);
+        serves.then(|| NonZeroU64::new(state.connections)).flatten()
     }
 
     /// Ends every call and takes no more: the connection is gone.
@@ -124,7 +151,13 @@ impl Line {
     }
 
     /// Makes a call: its frame is queued and its slot taken, or neither.
-    fn submit<E>(&self, kind: i8, encode: &mut E, waker: &Waker) -> Result<i32, NoAnswer>
+    fn submit<E>(
+        &self,
+        kind: i8,
+        needs: Needs,
+        encode: &mut E,
+        waker: &Waker,
+    ) -> Result<i32, NoAnswer>
     where
         E: FnMut(i32, &mut BytesMut) -> Result<(), EncodeError>,
     {
@@ -133,6 +166,12 @@ impl Line {
             let state = &mut *lock(&self.state);
             if !state.up {
                 return Err(NoAnswer::Unreachable);
+            }
+            if needs.session.is_some_and(|session| !state.is_session(session)) {
+                return Err(NoAnswer::Unreachable);
+            }
+            if !state.serves(needs.features) {
+                return Err(NoAnswer::Unsupported);
             }
             if state.queue.len() >= QUEUE_MAX {
                 state.tally.busy += 1;
@@ -156,18 +195,52 @@ impl Line {
         Ok(xid)
     }
 
-    fn poll(&self, xid: i32, waker: &Waker) -> Poll<Result<Response, NoAnswer>> {
+    fn poll(&self, xid: i32, waker: &Waker) -> Poll<Result<Reply, NoAnswer>> {
         let mut replaced = None;
         lock(&self.state).pending.poll(xid, waker, &mut replaced)
     }
 
+    /// Nobody waits for the call any more. What it has been granted is given back; what it may yet
+    /// be granted is, when the answer comes.
     fn forget(&self, xid: i32) {
-        let _waker = {
+        let (_waker, task) = {
             let state = &mut *lock(&self.state);
-            let waker = state.pending.remove(xid);
+            let (waker, unseen) = state.pending.remove(xid);
             state.tally.cancelled += u64::from(waker.is_some());
-            waker
+            (waker, unseen.and_then(|unseen| state.unwanted(&unseen)))
         };
+        task.into_iter().for_each(Waker::wake);
+    }
+
+    /// Queues the return of a concurrency token in front of every later call. No answer is waited
+    /// for: either it is written to the server, or the connection ends and its tokens with it.
+    /// False when it was not queued, since no server is connected that knows such tokens, or far too
+    /// much is queued.
+    pub(crate) fn release(&self, token_id: i64) -> bool {
+        self.tell(|state| state.release(token_id))
+    }
+
+    /// The same for a lease, of which `used` tokens were spent, over the connection that it came
+    /// from: false when that has ended.
+    pub(crate) fn give_back(
+        &self,
+        session: NonZeroU64,
+        flow_id: i64,
+        returned: i64,
+        used: u32,
+    ) -> bool {
+        let request = |xid| Request::Lease { xid, flow_id, want: 0, returned, used };
+        self.tell(|state| state.is_session(session) && state.tell(feature::LEASE, request))
+    }
+
+    fn tell(&self, tell: impl FnOnce(&mut State) -> bool) -> bool {
+        let (queued, task) = {
+            let state = &mut *lock(&self.state);
+            let queued = tell(state);
+            (queued, queued.then(|| state.task.take()).flatten())
+        };
+        task.into_iter().for_each(Waker::wake);
+        queued
     }
 
     /// Resolves once there is something to send.
@@ -227,18 +300,22 @@ impl Line {
         let result = {
             let state = &mut *lock(&self.state);
             let malformed = deframer.malformed();
+            let knew = state.extension;
             let result = loop {
                 match deframer.next(input) {
                     // A body that the deframer gives has a head.
                     Ok(Some(body)) => {
                         (state.heard, state.silent_since) = (heard, None);
-                        Response::decode(body).into_iter().for_each(|r| state.settle(r, wake));
+                        Reply::decode(body).into_iter().for_each(|r| state.settle(r, wake));
                     }
                     Ok(None) => break Ok(()),
                     Err(error) => break Err(error),
                 }
             };
             state.tally.malformed += deframer.malformed() - malformed;
+            if state.up && knew.is_none() && state.extension.is_some() {
+                self.greeted.notify_one();
+            }
             result
         };
         wake.drain(..).for_each(Waker::wake);
@@ -257,22 +334,66 @@ impl Drop for Open {
 }
 
 impl State {
-    fn settle(&mut self, response: Response, wake: &mut Vec<Waker>) {
-        if let Response::Hello { xid, version, features, revision } = response
+    fn settle(&mut self, reply: Reply, wake: &mut Vec<Waker>) {
+        if let Reply::Plain(Response::Hello { xid, version, features, revision }) = reply
             && self.hello == Some(xid)
         {
             self.extension = Some(Extension { version, features, revision });
             return;
         }
-        match self.pending.complete(response) {
+        match self.pending.complete(reply) {
             Matched::Call(waker) => {
                 self.tally.answered += 1;
                 wake.push(waker);
             }
-            Matched::Stray => self.tally.stray += 1,
+            // Nobody waits for the answer to what gave something back.
+            Matched::Stray(reply) if reply.is_receipt() => {}
+            Matched::Stray(reply) => {
+                self.tally.stray += 1;
+                wake.extend(self.unwanted(&reply));
+            }
             Matched::Mismatch => self.tally.mismatched += 1,
         }
     }
+
+    /// Whether the server said that it has all of `features`; no features are had by any.
+    fn serves(&self, features: u32) -> bool {
+        self.extension.map_or(0, |extension| extension.features) & features == features
+    }
+
+    /// Whether this is the connection of that number.
+    fn is_session(&self, session: NonZeroU64) -> bool {
+        self.connections == session.get()
+    }
+
+    /// Gives back the token of an answer that nobody takes: its caller is gone, or had no more time.
+    /// A lease that nobody takes ends by itself.
+    fn unwanted(&mut self, reply: &Reply) -> Option<Waker> {
+        self.release(reply.granted()?).then(|| self.task.take()).flatten()
+    }
+
+    fn release(&mut self, token_id: i64) -> bool {
+        self.tell(feature::CONCURRENCY, |xid| Request::ConcurrentRelease { xid, token_id })
+    }
+
+    /// Queues a request whose answer nobody waits for, if the server has `features` and there is
+    /// room.
+    fn tell(&mut self, features: u32, request: impl FnOnce(i32) -> Request<'static>) -> bool {
+        if !self.up || !self.serves(features) || self.queue.len() >= RETURNS_MAX {
+            return false;
+        }
+        let xid = self.pending.number();
+        request(xid).encode(&mut self.queue).is_ok()
+    }
+}
+
+/// What a call needs of its connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct Needs {
+    /// What the server must have said that it has.
+    features: u32,
+    /// The only connection that will do.
+    session: Option<NonZeroU64>,
 }
 
 /// One call: made when it is first polled, over the first of its lines that is up. Its slot is
@@ -280,6 +401,7 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Call<'a, E> {
     kind: i8,
+    needs: Needs,
     encode: E,
     lines: &'a [Arc<Line>],
     first: usize,
@@ -293,20 +415,37 @@ where
     /// A call of type `kind`, whose frame `encode` appends or refuses to append. It tries all of
     /// `lines`, starting with the one at `first`.
     pub(crate) fn new(kind: i8, encode: E, lines: &'a [Arc<Line>], first: usize) -> Self {
-        Self { kind, encode, lines, first, made: None }
+        Self { kind, needs: Needs::default(), encode, lines, first, made: None }
     }
 
-    fn make(&mut self, waker: &Waker) -> Poll<Result<Response, NoAnswer>> {
+    /// Makes the call only over a line whose server said that it has `features`.
+    pub(crate) fn needing(mut self, features: u32) -> Self {
+        self.needs.features = features;
+        self
+    }
+
+    /// Makes the call only over the connection of that number.
+    pub(crate) fn over(mut self, session: NonZeroU64) -> Self {
+        self.needs.session = Some(session);
+        self
+    }
+
+    fn make(&mut self, waker: &Waker) -> Poll<Result<Reply, NoAnswer>> {
         let (before, after) = self.lines.split_at(self.first.min(self.lines.len()));
+        let mut unsupported = false;
         for line in after.iter().chain(before) {
-            match line.submit(self.kind, &mut self.encode, waker) {
+            match line.submit(self.kind, self.needs, &mut self.encode, waker) {
                 Ok(xid) => {
                     self.made = Some((line, xid));
                     return Poll::Pending;
                 }
                 Err(NoAnswer::Unreachable) => {}
+                Err(NoAnswer::Unsupported) => unsupported = true,
                 Err(error) => return Poll::Ready(Err(error)),
             }
+        }
+        if unsupported {
+            return Poll::Ready(Err(NoAnswer::Unsupported));
         }
         if let Some(line) = self.lines.first() {
             lock(&line.state).tally.unreachable += 1;
@@ -319,7 +458,7 @@ impl<E> Future for Call<'_, E>
 where
     E: FnMut(i32, &mut BytesMut) -> Result<(), EncodeError> + Unpin,
 {
-    type Output = Result<Response, NoAnswer>;
+    type Output = Result<Reply, NoAnswer>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some((line, xid)) = self.made else { return self.make(cx.waker()) };

@@ -205,7 +205,7 @@ pub(crate) async fn ping(lines: &[Arc<Line>], namespace: &str) -> Result<Pong, c
         Request::Ping { xid, namespace: namespace.into() }.encode(out)
     };
     let leader = lines.split_at_checked(1).map_or(lines, |(leader, _)| leader);
-    Ok(Pong::of(Call::new(kind::PING, encode, leader, 0).await?))
+    Ok(Pong::of(&Call::new(kind::PING, encode, leader, 0).await?))
 }
 
 impl<D: Dial> Follower<D> {

@@ -22,21 +22,33 @@ impl std::fmt::Display for RuleId {
     }
 }
 
-/// Hears what [`Client::check`](crate::Client::check) decides and how the connection stands.
+/// Hears what [`Client::check`](crate::Client::check) and [`Client::hold`](crate::Client::hold)
+/// decide, and how the connection stands.
 ///
 /// Methods are called where it happens, on the task of the caller or of the connection: they must
 /// not block, and must not panic: that would end the connection's task. Each does nothing unless
 /// it is written.
 pub trait Listener: Debug + Send + Sync {
-    /// A check refused, whoever decided.
+    /// A check or a hold was refused, whoever decided.
     fn blocked(&self, rule: RuleId, outcome: &Outcome) {
         let _ = (rule, outcome);
     }
 
-    /// A check was decided without a server's decision; called before
+    /// A check or a hold was decided without a server's decision; called before
     /// [`blocked`](Self::blocked) when it also refused.
     fn fell_back(&self, rule: RuleId, outcome: &Outcome) {
         let _ = (rule, outcome);
+    }
+
+    /// The server no longer holds what a [`Held`](crate::Held) of `count` calls stands for: it was
+    /// started anew, or heard nothing of this client for too long. The client asks for it again.
+    fn lost(&self, rule: RuleId, count: u32) {
+        let _ = (rule, count);
+    }
+
+    /// A server holds again what was [lost](Self::lost).
+    fn regained(&self, rule: RuleId, count: u32) {
+        let _ = (rule, count);
     }
 
     /// The connection to the servers was made or lost. Failed attempts in a row are one event.
@@ -56,6 +68,14 @@ impl Listeners {
 
     pub(crate) fn fell_back(&self, rule: RuleId, outcome: &Outcome) {
         self.0.iter().for_each(|listener| listener.fell_back(rule, outcome));
+    }
+
+    pub(crate) fn lost(&self, rule: RuleId, count: u32) {
+        self.0.iter().for_each(|listener| listener.lost(rule, count));
+    }
+
+    pub(crate) fn regained(&self, rule: RuleId, count: u32) {
+        self.0.iter().for_each(|listener| listener.regained(rule, count));
     }
 
     pub(crate) fn connection(&self, state: &ConnectionState) {

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use crate::{Reason, line::Line, rules::Rules};
+use crate::{Reason, holds::Holds, line::Line, rules::Rules};
 
 /// A number that only rises.
 #[derive(Debug, Default)]
@@ -33,6 +33,18 @@ pub(crate) struct Counters {
     pub(crate) waited: Counter,
     pub(crate) blocked: Counter,
     pub(crate) max_wait_blocked: Counter,
+    pub(crate) leased: Counter,
+    pub(crate) leases_granted: Counter,
+    pub(crate) leases_refused: Counter,
+    pub(crate) leases_returned: Counter,
+    pub(crate) lease_tokens_granted: Counter,
+    pub(crate) lease_tokens_spent: Counter,
+    pub(crate) lease_tokens_returned: Counter,
+    pub(crate) lease_tokens_lost: Counter,
+    pub(crate) holds: Counter,
+    pub(crate) holds_refused: Counter,
+    pub(crate) holds_lost: Counter,
+    pub(crate) holds_regained: Counter,
     fallback_passed: Counter,
     fallback_blocked: Counter,
     fallbacks: [Counter; Reason::ALL.len()],
@@ -48,7 +60,8 @@ impl Counters {
     }
 }
 
-/// A client's counters at one moment. All only rise but `waiting` and `clients`.
+/// A client's counters at one moment. All only rise but `waiting`, `holding`
+/// and `clients`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
@@ -88,11 +101,39 @@ pub struct Metrics {
     pub blocked: u64,
     /// Checks that were refused because the wait was over the client's `max_wait`.
     pub max_wait_blocked: u64,
-    /// Checks that passed by the rule's fallback policy.
+    /// Checks that passed by tokens of a lease, without a server.
+    pub leased: u64,
+    /// Leases that a server granted.
+    pub leases_granted: u64,
+    /// Leases that a server refused, since nothing was left or the rule grants none.
+    pub leases_refused: u64,
+    /// Leases that went back before their end, spent or not.
+    pub leases_returned: u64,
+    /// Tokens of the leases that were granted. What is neither spent, returned nor lost is held.
+    pub lease_tokens_granted: u64,
+    /// Tokens of leases that were spent.
+    pub lease_tokens_spent: u64,
+    /// Tokens of leases that went back unspent.
+    pub lease_tokens_returned: u64,
+    /// Tokens of leases that were neither spent nor could go back: the lease ended first, or its
+    /// connection did.
+    pub lease_tokens_lost: u64,
+    /// Holds that a server granted.
+    pub holds: u64,
+    /// Holds that a server refused.
+    pub holds_refused: u64,
+    /// Times that a server no longer held what a guard stands for.
+    pub holds_lost: u64,
+    /// Times that a server held it again after that.
+    pub holds_regained: u64,
+    /// Guards that stand for a server's grant now, whether or not it is lost; and grants that are
+    /// to be given back when there is a connection.
+    pub holding: u64,
+    /// Checks and holds that passed by the rule's fallback policy.
     pub fallback_passed: u64,
-    /// Checks that were refused by the rule's fallback policy.
+    /// Checks and holds that were refused by the rule's fallback policy.
     pub fallback_blocked: u64,
-    /// Checks that fell back, in the order of [`Reason::ALL`]; see [`fallbacks`](Self::fallbacks).
+    /// Checks and holds that fell back, in the order of [`Reason::ALL`]; see [`fallbacks`](Self::fallbacks).
     pub fallbacks_by_reason: [u64; Reason::ALL.len()],
 }
 
@@ -114,6 +155,19 @@ impl Metrics {
             waited: counters.waited.get(),
             blocked: counters.blocked.get(),
             max_wait_blocked: counters.max_wait_blocked.get(),
+            leased: counters.leased.get(),
+            leases_granted: counters.leases_granted.get(),
+            leases_refused: counters.leases_refused.get(),
+            leases_returned: counters.leases_returned.get(),
+            lease_tokens_granted: counters.lease_tokens_granted.get(),
+            lease_tokens_spent: counters.lease_tokens_spent.get(),
+            lease_tokens_returned: counters.lease_tokens_returned.get(),
+            lease_tokens_lost: counters.lease_tokens_lost.get(),
+            holds: counters.holds.get(),
+            holds_refused: counters.holds_refused.get(),
+            holds_lost: counters.holds_lost.get(),
+            holds_regained: counters.holds_regained.get(),
+            holding: meters.holds.len() as u64,
             fallback_passed: counters.fallback_passed.get(),
             fallback_blocked: counters.fallback_blocked.get(),
             fallbacks_by_reason: std::array::from_fn(|i| {
@@ -144,6 +198,7 @@ pub(crate) struct Meters {
     pub(crate) counters: Arc<Counters>,
     pub(crate) lines: Arc<[Arc<Line>]>,
     pub(crate) rules: Arc<Rules>,
+    pub(crate) holds: Arc<Holds>,
 }
 
 impl Meters {

@@ -32,10 +32,7 @@ impl Outcome {
     /// Why no server decided; `None` when one did.
     #[must_use]
     pub fn fallback_reason(&self) -> Option<Reason> {
-        match self.decided_by {
-            DecidedBy::Fallback { reason, .. } => Some(reason),
-            DecidedBy::Server | DecidedBy::MaxWait { .. } => None,
-        }
+        self.decided_by.fallback_reason()
     }
 }
 
@@ -55,6 +52,8 @@ pub enum Verdict {
 pub enum DecidedBy {
     /// The token server, or the embedded engine.
     Server,
+    /// The client, by tokens that the server had granted it in advance: a lease.
+    Lease,
     /// The client's `max_wait`: the server asked for a longer wait. The tokens stay booked.
     MaxWait {
         /// The wait that the server asked for.
@@ -67,6 +66,17 @@ pub enum DecidedBy {
         /// What the rule says to do then.
         policy: FallbackPolicy,
     },
+}
+
+impl DecidedBy {
+    /// Why no server decided; `None` when one did.
+    #[must_use]
+    pub fn fallback_reason(&self) -> Option<Reason> {
+        match *self {
+            Self::Fallback { reason, .. } => Some(reason),
+            Self::Server | Self::Lease | Self::MaxWait { .. } => None,
+        }
+    }
 }
 
 /// Why a client decides by itself.
@@ -89,11 +99,13 @@ pub enum Reason {
     NoRule,
     /// A status that is no decision: one that is not assigned, or a wait where none can be.
     UnknownStatus,
+    /// The server does not know such requests: Sentinel's holds no concurrency tokens.
+    Unsupported,
 }
 
 impl Reason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Unreachable,
         Self::TimedOut,
         Self::Busy,
@@ -102,6 +114,7 @@ impl Reason {
         Self::BadRequest,
         Self::NoRule,
         Self::UnknownStatus,
+        Self::Unsupported,
     ];
 
     /// The name in logs and metrics.
@@ -116,6 +129,7 @@ impl Reason {
             Self::BadRequest => "bad_request",
             Self::NoRule => "no_rule",
             Self::UnknownStatus => "unknown_status",
+            Self::Unsupported => "unsupported",
         }
     }
 }
@@ -137,22 +151,23 @@ pub(crate) enum Ruling {
 }
 
 impl Ruling {
-    /// Follows `FlowRuleChecker.applyTokenResult`, except that a status without a meaning is no
+    /// What an answer that may tell to wait means. Follows `FlowRuleChecker.applyTokenResult`, except that a status without a meaning is no
     /// decision here, as Sentinel has it for hot parameters.
-    pub(crate) fn on_flow(answer: Result<Answer, NoAnswer>) -> Self {
+    pub(crate) fn waiting(answer: Result<Answer, NoAnswer>) -> Self {
         match answer {
             Ok(Answer { status: Status::ShouldWait, wait, .. }) => Self::Wait(wait),
-            other => Self::on_param(other),
+            other => Self::at_once(other),
         }
     }
 
-    /// Follows `ParamFlowChecker.applyTokenResult`.
-    pub(crate) fn on_param(answer: Result<Answer, NoAnswer>) -> Self {
+    /// The same where a wait means nothing. Follows `ParamFlowChecker.applyTokenResult`.
+    pub(crate) fn at_once(answer: Result<Answer, NoAnswer>) -> Self {
         let status = match answer {
             Ok(answer) => answer.status,
             Err(NoAnswer::Unreachable) => return Self::None(Reason::Unreachable),
             Err(NoAnswer::TimedOut) => return Self::None(Reason::TimedOut),
             Err(NoAnswer::Busy) => return Self::None(Reason::Busy),
+            Err(NoAnswer::Unsupported) => return Self::None(Reason::Unsupported),
             Err(NoAnswer::BadRequest(_)) => return Self::None(Reason::BadRequest),
         };
         match status {
@@ -198,11 +213,7 @@ mod tests {
                     (Ruling::None(reason), Ruling::None(reason))
                 }
             };
-            assert_eq!(
-                (Ruling::on_flow(answer), Ruling::on_param(answer)),
-                (flow, param),
-                "{code}"
-            );
+            assert_eq!((Ruling::waiting(answer), Ruling::at_once(answer)), (flow, param), "{code}");
         }
     }
 

@@ -6,10 +6,9 @@
 
 use std::task::{Poll, Waker};
 
-use protocol::{Response, kind};
 use tokio::time::Instant;
 
-use crate::NoAnswer;
+use crate::{NoAnswer, reply::Reply};
 
 /// The last number before they start again at 1 (`NettyTransportClient.java`).
 pub(crate) const XID_MAX: i32 = 999_999_999;
@@ -49,7 +48,7 @@ enum State {
         waker: Waker,
     },
     /// Decided, and not yet seen by the caller.
-    Done(Result<Response, NoAnswer>),
+    Done(Result<Reply, NoAnswer>),
 }
 
 /// What became of an answer.
@@ -58,7 +57,7 @@ pub(crate) enum Matched {
     /// It decided a call, whose task is to be woken.
     Call(Waker),
     /// No call waits for it: it is late, a duplicate, or nobody's.
-    Stray,
+    Stray(Reply),
     /// The call of its number asked for something else; the call still waits.
     Mismatch,
 }
@@ -102,20 +101,20 @@ impl Pending {
         }
     }
 
-    /// Gives `response` to the call that it answers.
-    pub(crate) fn complete(&mut self, response: Response) -> Matched {
-        let xid = response.xid();
+    /// Gives `reply` to the call that it answers.
+    pub(crate) fn complete(&mut self, reply: Reply) -> Matched {
+        let xid = reply.xid();
         match self.slot(xid) {
             Some(slot) if xid != 0 && slot.xid == xid => {
                 if !matches!(slot.state, State::Waiting { .. }) {
-                    return Matched::Stray;
+                    return Matched::Stray(reply);
                 }
-                if slot.kind != kind_of(&response) {
+                if slot.kind != reply.kind() {
                     return Matched::Mismatch;
                 }
-                slot.finish(Ok(response)).map_or(Matched::Stray, Matched::Call)
+                slot.finish(Ok(reply)).map_or(Matched::Mismatch, Matched::Call)
             }
-            Some(_) | None => Matched::Stray,
+            Some(_) | None => Matched::Stray(reply),
         }
     }
 
@@ -126,7 +125,7 @@ impl Pending {
         xid: i32,
         waker: &Waker,
         replaced: &mut Option<Waker>,
-    ) -> Poll<Result<Response, NoAnswer>> {
+    ) -> Poll<Result<Reply, NoAnswer>> {
         let Some(slot) = self.slot(xid).filter(|slot| slot.xid == xid) else {
             // Never: a slot is freed by its own call only.
             return Poll::Ready(Err(NoAnswer::Unreachable));
@@ -145,14 +144,15 @@ impl Pending {
     }
 
     /// Frees the slot of a call that nobody waits for any more. Its waker, if it still had one,
-    /// comes back to be dropped outside of any lock.
-    pub(crate) fn remove(&mut self, xid: i32) -> Option<Waker> {
-        let slot = self.slot(xid).filter(|slot| slot.xid == xid)?;
+    /// comes back to be dropped outside of any lock; if it was answered already, the answer does.
+    pub(crate) fn remove(&mut self, xid: i32) -> (Option<Waker>, Option<Reply>) {
+        let Some(slot) = self.slot(xid).filter(|slot| slot.xid == xid) else { return (None, None) };
         let state = std::mem::take(slot).state;
         self.taken -= 1;
         match state {
-            State::Waiting { waker, .. } => Some(waker),
-            State::Free | State::Done(_) => None,
+            State::Waiting { waker, .. } => (Some(waker), None),
+            State::Done(Ok(unseen)) => (None, Some(unseen)),
+            State::Free | State::Done(Err(_)) => (None, None),
         }
     }
 
@@ -207,7 +207,7 @@ impl Pending {
 
 impl Slot {
     /// Decides the call, if it still waits.
-    fn finish(&mut self, outcome: Result<Response, NoAnswer>) -> Option<Waker> {
+    fn finish(&mut self, outcome: Result<Reply, NoAnswer>) -> Option<Waker> {
         if !matches!(self.state, State::Waiting { .. }) {
             return None;
         }
@@ -226,37 +226,24 @@ fn successor(xid: i32) -> i32 {
     if xid >= XID_MAX { 1 } else { xid + 1 }
 }
 
-/// The request type that `response` answers.
-fn kind_of(response: &Response) -> i8 {
-    match response {
-        Response::Ping { .. } | Response::PingRefused { .. } => kind::PING,
-        Response::Flow { .. } => kind::FLOW,
-        Response::Param { .. } => kind::PARAM,
-        Response::ConcurrentAcquire { .. } => kind::CONCURRENT_ACQUIRE,
-        Response::ConcurrentRelease { .. } => kind::CONCURRENT_RELEASE,
-        Response::Hello { .. } => kind::HELLO,
-        Response::Head { kind, .. } => *kind,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use protocol::Status;
+    use protocol::{Response, Status, kind};
 
     use super::*;
     use crate::time::now;
 
-    fn answer(xid: i32) -> Response {
-        Response::Flow { xid, status: Status::Ok, remaining: xid, wait_ms: 0 }
+    fn answer(xid: i32) -> Reply {
+        Reply::Plain(Response::Flow { xid, status: Status::Ok, remaining: xid, wait_ms: 0 })
     }
 
     fn add(pending: &mut Pending, deadline: Instant) -> Option<i32> {
         pending.add(kind::FLOW, deadline, Waker::noop().clone())
     }
 
-    fn poll(pending: &mut Pending, xid: i32) -> Poll<Result<Response, NoAnswer>> {
+    fn poll(pending: &mut Pending, xid: i32) -> Poll<Result<Reply, NoAnswer>> {
         pending.poll(xid, Waker::noop(), &mut None)
     }
 
@@ -266,9 +253,9 @@ mod tests {
         let xid = add(&mut pending, now()).unwrap();
         assert!(poll(&mut pending, xid).is_pending());
         assert!(matches!(pending.complete(answer(xid)), Matched::Call(_)));
-        assert!(matches!(pending.complete(answer(xid)), Matched::Stray), "a duplicate");
+        assert!(matches!(pending.complete(answer(xid)), Matched::Stray(_)), "a duplicate");
         assert_eq!(poll(&mut pending, xid), Poll::Ready(Ok(answer(xid))));
-        assert!(matches!(pending.complete(answer(xid)), Matched::Stray), "a late duplicate");
+        assert!(matches!(pending.complete(answer(xid)), Matched::Stray(_)), "a late duplicate");
         assert_eq!(pending.len(), 0);
     }
 
@@ -277,9 +264,9 @@ mod tests {
         let mut pending = Pending::new(8);
         let xid = add(&mut pending, now()).unwrap();
         let other = Response::Param { xid, status: Status::Ok, remaining: 1, wait_ms: 0 };
-        assert!(matches!(pending.complete(other), Matched::Mismatch));
+        assert!(matches!(pending.complete(Reply::Plain(other)), Matched::Mismatch));
         let other = Response::Head { xid, kind: 99, status: Status::Ok };
-        assert!(matches!(pending.complete(other), Matched::Mismatch));
+        assert!(matches!(pending.complete(Reply::Plain(other)), Matched::Mismatch));
         assert!(matches!(pending.complete(answer(xid)), Matched::Call(_)));
     }
 
@@ -288,7 +275,7 @@ mod tests {
         let mut pending = Pending::new(8);
         add(&mut pending, now()).unwrap();
         for xid in [0, -1, i32::MIN, 2, 65, i32::MAX] {
-            assert!(matches!(pending.complete(answer(xid)), Matched::Stray), "{xid}");
+            assert!(matches!(pending.complete(answer(xid)), Matched::Stray(_)), "{xid}");
         }
     }
 
@@ -313,7 +300,7 @@ mod tests {
             pending.remove(xid);
         }
         assert_eq!(add(&mut pending, deadline), Some(66), "65 would share the slot of 1");
-        assert!(matches!(pending.complete(answer(65)), Matched::Stray));
+        assert!(matches!(pending.complete(answer(65)), Matched::Stray(_)));
         assert!(matches!(pending.complete(answer(first)), Matched::Call(_)));
     }
 
@@ -344,7 +331,7 @@ mod tests {
         let mut wake = Vec::new();
         assert_eq!(pending.expire(at(21), &mut wake), 1);
         assert_eq!(poll(&mut pending, b), Poll::Ready(Err(NoAnswer::TimedOut)));
-        assert!(matches!(pending.complete(answer(b)), Matched::Stray), "late");
+        assert!(matches!(pending.complete(answer(b)), Matched::Stray(_)), "late");
         assert_eq!(pending.first_deadline(), Some(at(22)));
         assert_eq!(pending.fail_all(NoAnswer::Unreachable, &mut wake), 1);
         assert_eq!(poll(&mut pending, c), Poll::Ready(Err(NoAnswer::Unreachable)));
@@ -352,7 +339,7 @@ mod tests {
     }
 
     /// A call's number, its deadline, and what it should come to.
-    type Expected = (i32, Instant, Option<Result<Response, NoAnswer>>);
+    type Expected = (i32, Instant, Option<Result<Reply, NoAnswer>>);
 
     /// Against a list of what should be there, from any number on, the last one too.
     #[test]

@@ -1,5 +1,7 @@
 //! The rules that a client knows, and what each lets pass while no server decides.
 
+pub(crate) mod level;
+
 use std::{
     collections::hash_map::Values,
     sync::{
@@ -12,12 +14,23 @@ use std::{
 use arc_swap::ArcSwap;
 use limiter::{
     ClusterEngine, LocalFlow, LocalLimit, LocalParam, Settings, Tick,
-    rule::{ClusterConfig, FallbackPolicy, NamespaceRules, OverloadPolicy, RuleErrors},
+    rule::{
+        ClusterConfig, ControlBehavior, FallbackPolicy, Grade, Mode, NamespaceRules,
+        OverloadPolicy, RuleErrors,
+    },
 };
 use rustc_hash::FxHashMap;
 use tracing::{info, warn};
 
-use crate::{Reason, RuleId, sync::lock};
+use crate::{
+    Reason, RuleId,
+    leases::{LeasedFlow, Leases, is_same},
+    sync::lock,
+};
+use level::{InProgress, Level, Slot};
+
+/// `resourceTimeout` where no rule says it (`ClusterFlowConfig.java`).
+const RESOURCE_TIMEOUT_MS: u32 = 2_000;
 
 /// How long a server must have decided every call of a rule before the rule has left fallback: a
 /// server that fails one call in a thousand keeps it in fallback, and writes no line a second.
@@ -28,6 +41,8 @@ const SETTLED: Duration = Duration::from_secs(5);
 pub(crate) struct Rules {
     known: ArcSwap<Known>,
     given: Mutex<Given>,
+    /// `None`: there are none.
+    leases: Option<Arc<Leases>>,
 }
 
 /// What the rules in force were made from.
@@ -42,7 +57,11 @@ struct Given {
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     flows: FxHashMap<i64, Rule<LocalFlow>>,
+    has_leases: bool,
     params: FxHashMap<i64, Rule<LocalParam>>,
+    /// Of thread-grade rules, and of such as are gone while calls are in progress, should they come
+    /// back.
+    levels: FxHashMap<i64, Arc<Level>>,
     /// For all rules that are not here.
     unknown: Arc<Episode>,
 }
@@ -53,8 +72,16 @@ pub(crate) struct Rule<L> {
     resource: Box<str>,
     fallback: FallbackPolicy,
     overload: OverloadPolicy,
+    mode: Mode,
     own: Option<L>,
     share: Option<L>,
+    /// For a rule that counts calls in progress.
+    in_progress: Option<InProgress>,
+    /// For a flow rule that grants leases.
+    leased: Option<Arc<LeasedFlow>>,
+    /// Whether `controlBehavior` makes calls wait.
+    paced: bool,
+    resource_timeout_ms: u32,
     episode: Arc<Episode>,
 }
 
@@ -63,6 +90,11 @@ pub(crate) struct Rule<L> {
 pub(crate) struct Episode(AtomicU64);
 
 impl Rules {
+    /// No rules yet, under which `leases` may be taken.
+    pub(crate) fn new(leases: Option<Arc<Leases>>) -> Self {
+        Self { leases, ..Self::default() }
+    }
+
     /// Puts `rules` in force in place of all that were; what was counted locally goes on where the
     /// window stays the same.
     pub(crate) fn replace(&self, rules: Vec<NamespaceRules>) -> Result<(), RuleErrors> {
@@ -96,7 +128,24 @@ impl Rules {
     }
 
     fn make(&self, given: &Given) {
-        self.known.store(Arc::new(self.load().successor(given)));
+        let before = self.load();
+        let next = Arc::new(before.successor(given, self.leases.as_ref()));
+        self.known.store(Arc::clone(&next));
+        for (id, rule) in &before.flows {
+            let goes_on = next.flow(*id).and_then(Rule::leased);
+            if let Some(leased) = rule.leased()
+                && !is_same(Some(leased), goes_on)
+            {
+                leased.close();
+            }
+        }
+    }
+
+    /// Gives all leases back. None is spent any more. False when no rule grants any.
+    pub(crate) fn close_leases(&self) -> bool {
+        let known = self.load();
+        known.flows.values().filter_map(Rule::leased).for_each(|leased| leased.close());
+        known.has_leases
     }
 }
 
@@ -107,6 +156,46 @@ impl Known {
 
     pub(crate) fn param(&self, id: i64) -> Option<&Rule<LocalParam>> {
         self.params.get(&id)
+    }
+
+    /// How long a concurrency token of the rule lives unless it is renewed; Sentinel's default for a
+    /// rule that is not here.
+    pub(crate) fn resource_timeout(&self, id: i64) -> Duration {
+        let ms = self.flow(id).map_or(RESOURCE_TIMEOUT_MS, |rule| rule.resource_timeout_ms);
+        Duration::from_millis(ms.into())
+    }
+
+    /// What a rule protects; empty for one that is not here.
+    pub(crate) fn resource(&self, rule: RuleId) -> &str {
+        let resource = match rule {
+            RuleId::Flow(id) => self.flow(id).map(Rule::resource),
+            RuleId::Param(id) => self.param(id).map(Rule::resource),
+        };
+        resource.unwrap_or("")
+    }
+
+    /// What decides a check of `rule` when none comes for `reason`. Without the rule there is nothing
+    /// to check; Sentinel passes what it cannot check.
+    pub(crate) fn policy(&self, rule: RuleId, reason: Reason) -> FallbackPolicy {
+        let policy = match rule {
+            RuleId::Flow(id) => self.flow(id).map(|rule| rule.policy(reason)),
+            RuleId::Param(id) => self.param(id).map(|rule| rule.policy(reason)),
+        };
+        policy.unwrap_or(FallbackPolicy::Pass)
+    }
+
+    /// Whether the server may tell calls of `rule` to wait, priority or not.
+    pub(crate) fn is_paced(&self, rule: RuleId) -> bool {
+        let paced = match rule {
+            RuleId::Flow(id) => self.flow(id).map(|rule| rule.paced),
+            RuleId::Param(id) => self.param(id).map(|rule| rule.paced),
+        };
+        paced.unwrap_or(false)
+    }
+
+    /// Whether any rule grants leases.
+    pub(crate) fn has_leases(&self) -> bool {
+        self.has_leases
     }
 
     pub(crate) fn unknown(&self) -> &Episode {
@@ -120,30 +209,49 @@ impl Known {
         any(self.flows.values()) || any(self.params.values())
     }
 
-    fn successor(&self, given: &Given) -> Self {
-        let mut next = Self { unknown: Arc::clone(&self.unknown), ..Self::default() };
+    fn successor(&self, given: &Given, leases: Option<&Arc<Leases>>) -> Self {
+        let levels = self.levels.iter().filter(|(_, level)| level.is_used());
+        let mut next = Self {
+            levels: levels.map(|(id, level)| (*id, Arc::clone(level))).collect(),
+            unknown: Arc::clone(&self.unknown),
+            ..Self::default()
+        };
         for set in &given.rules {
             for rule in &set.flow {
                 let Some(config) = &rule.cluster else { continue };
                 let before = self.flow(config.flow_id);
-                let made =
+                let mut made =
                     Rule::new(&rule.resource, config, given.clients, before, |limit, old| {
                         LocalFlow::new(rule, limit, old)
                     });
+                made.paced = is_paced(rule.behavior) && rule.grade == Grade::Qps;
+                let level = self.levels.get(&config.flow_id).map(Arc::clone).unwrap_or_default();
+                made.in_progress = InProgress::new(rule, config, given.clients, level);
+                if let Some(calls) = &made.in_progress {
+                    next.levels.insert(config.flow_id, Arc::clone(calls.level()));
+                }
+                let leased = before.and_then(Rule::leased);
+                made.leased = leases.and_then(|leases| leases.flow(config, leased));
+                next.has_leases |= made.leased.is_some();
                 next.flows.insert(config.flow_id, made);
             }
             for rule in &set.param {
                 let Some(config) = &rule.cluster else { continue };
                 let before = self.param(config.flow_id);
-                let made =
+                let mut made =
                     Rule::new(&rule.resource, config, given.clients, before, |limit, old| {
                         LocalParam::new(rule, limit, old)
                     });
+                made.paced = is_paced(rule.behavior);
                 next.params.insert(config.flow_id, made);
             }
         }
         next
     }
+}
+
+fn is_paced(behavior: ControlBehavior) -> bool {
+    matches!(behavior, ControlBehavior::Pacing | ControlBehavior::WarmUpPacing)
 }
 
 impl<L> Rule<L> {
@@ -163,14 +271,25 @@ impl<L> Rule<L> {
             resource: resource.into(),
             fallback: config.fallback,
             overload: config.overload,
+            mode: config.mode,
             own: if own { make(LocalLimit::Own, old_own) } else { None },
             share: if share { make(LocalLimit::Share { clients }, old_share) } else { None },
+            in_progress: None,
+            leased: None,
+            paced: false,
+            resource_timeout_ms: config.resource_timeout_ms(),
             episode: before.map(|before| Arc::clone(&before.episode)).unwrap_or_default(),
         }
     }
 
-    /// What to do for `reason`.
+    /// What to do for `reason`. A rule that is not enforced refuses nothing here either, and a kill
+    /// switch needs no server.
     pub(crate) fn policy(&self, reason: Reason) -> FallbackPolicy {
+        match self.mode {
+            Mode::Shadow | Mode::Pass => return FallbackPolicy::Pass,
+            Mode::Block => return FallbackPolicy::Block,
+            Mode::Enforce => {}
+        }
         match (reason, self.overload) {
             (Reason::TooManyRequests, OverloadPolicy::Reject) => FallbackPolicy::Block,
             (Reason::TooManyRequests, OverloadPolicy::Share) => FallbackPolicy::Share,
@@ -188,9 +307,31 @@ impl<L> Rule<L> {
         }
     }
 
+    /// What `policy` makes of a call that asks to be in progress, and its part of the level.
+    pub(crate) fn enters(&self, policy: FallbackPolicy, count: u32) -> (bool, Option<Slot>) {
+        let Some(calls) = &self.in_progress else { return (policy != FallbackPolicy::Block, None) };
+        let slot = match policy {
+            FallbackPolicy::Local => calls.enter_own(count),
+            FallbackPolicy::Share => calls.enter_share(count),
+            FallbackPolicy::Pass => Some(calls.enter(count)),
+            FallbackPolicy::Block => None,
+        };
+        (slot.is_some(), slot)
+    }
+
+    /// Counts a call that a server let be in progress.
+    pub(crate) fn entered(&self, count: u32) -> Option<Slot> {
+        self.in_progress.as_ref().map(|calls| calls.enter(count))
+    }
+
     /// The counter that also holds what the server grants.
     pub(crate) fn share(&self) -> Option<&L> {
         self.share.as_ref()
+    }
+
+    /// The leases that the client has, if the rule grants any.
+    pub(crate) fn leased(&self) -> Option<&Arc<LeasedFlow>> {
+        self.leased.as_ref()
     }
 
     pub(crate) fn resource(&self) -> &str {

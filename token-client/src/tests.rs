@@ -1,8 +1,12 @@
 //! A client against servers that are scripts: on real sockets where bytes matter, on a stopped
 //! clock where time does.
 
+mod ask;
 mod embedded;
 mod fallback;
+mod hold;
+mod hold_leaks;
+mod lease;
 mod link;
 mod log;
 mod many;

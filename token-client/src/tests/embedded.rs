@@ -1,12 +1,14 @@
 //! A client of an engine in the same process.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use limiter::{ClusterEngine, ManualClock, Settings, Tick};
 use protocol::Status;
 
 use super::{fallback::rules, log};
-use crate::{Client, ConnectionState, DecidedBy, Param, Pong, Reason, Verdict};
+use crate::{
+    Client, ConnectionState, DecidedBy, Param, Pong, Reason, RuleId, Unadjusted, Verdict, What,
+};
 
 const RULES: &str = r#"[
     {"resource": "a", "count": 2, "clusterMode": true,
@@ -26,7 +28,7 @@ async fn the_engine_decides_for_all_its_clients_together() {
     engine.replace(rules(RULES)).unwrap();
     let clock = Arc::new(ManualClock::new(Tick::from_ms(1_700_000_000_930)));
     let client = embedded(&engine, &clock);
-    client.ready(std::time::Duration::ZERO).await.unwrap();
+    client.ready(Duration::ZERO).await.unwrap();
     assert!(matches!(client.connection(), ConnectionState::Embedded));
     assert_eq!(client.ping().await, Ok(Pong { clients: Some(1) }));
     assert_eq!(client.acquire(1, 1, false).await.unwrap().remaining, 1);
@@ -52,7 +54,7 @@ async fn a_booked_wait_is_kept_to_the_nanosecond() {
     }
     clock.set(Tick(1_700_000_000_930_500_000));
     let outcome = client.check(1, 1, true).await;
-    assert_eq!(outcome.verdict, Verdict::Waited(std::time::Duration::from_micros(69_500)));
+    assert_eq!(outcome.verdict, Verdict::Waited(Duration::from_micros(69_500)));
     assert_eq!(outcome.decided_by, DecidedBy::Server);
 }
 
@@ -75,4 +77,105 @@ async fn what_the_engine_cannot_decide_falls_back_too() {
         passed += u32::from(outcome.is_pass());
     }
     assert_eq!(passed, 5, "a quarter of 20");
+}
+
+/// A rule of each kind, two a second each; flow rule 3 paces, and 4 counts calls in progress.
+const EXTENDED: &str = r#"[
+    {"resource": "a", "count": 2, "clusterMode": true,
+     "clusterConfig": {"flowId": 1, "thresholdType": 1}},
+    {"resource": "b", "count": 2, "paramIdx": 0, "clusterMode": true,
+     "clusterConfig": {"flowId": 2, "thresholdType": 1}},
+    {"resource": "c", "count": 2, "controlBehavior": 2, "maxQueueingTimeMs": 10000,
+     "clusterMode": true, "clusterConfig": {"flowId": 3, "thresholdType": 1}},
+    {"resource": "d", "count": 2, "grade": 0, "clusterMode": true,
+     "clusterConfig": {"flowId": 4, "thresholdType": 1}}]"#;
+
+#[tokio::test(start_paused = true)]
+async fn the_engine_explains_and_is_corrected_like_a_server() {
+    let engine = Arc::new(ClusterEngine::new(Settings::default()));
+    engine.replace(rules(EXTENDED)).unwrap();
+    let clock = Arc::new(ManualClock::new(Tick::from_ms(1_700_000_000_000)));
+    let client = embedded(&engine, &clock);
+    let value = [Param::Str("x".into())];
+    for (what, three) in [
+        (What::flow(1, 1), What::flow(1, 3)),
+        (What::param(2, 1, &value), What::param(2, 3, &value)),
+    ] {
+        for used in 0..2 {
+            let why = client.explain(what, false).await.unwrap();
+            assert_eq!((why.outcome.verdict, why.usage.unwrap().used), (Verdict::Pass, used));
+            let why = client.check_explained(what, false).await;
+            assert_eq!((why.outcome.verdict, why.usage.unwrap().used), (Verdict::Pass, used));
+        }
+        let why = client.explain(what, false).await.unwrap();
+        let resource = if what.rule() == RuleId::Flow(1) { "a" } else { "b" };
+        assert_eq!(
+            why.to_string(),
+            format!(
+                "{} ({resource}): blocked, 2 used of 2 per second, again in 1s; decided by the \
+                 token server",
+                what.rule()
+            )
+        );
+        client.give_back(what, Duration::from_millis(500)).await.unwrap();
+        let why = client.check_explained(what, false).await;
+        assert!(why.outcome.is_pass(), "{why}");
+        client.reset(what).await.unwrap();
+        client.charge(three).await.unwrap();
+        assert!(client.check_explained(what, false).await.outcome.is_block());
+        client.reset(what).await.unwrap();
+    }
+    assert_eq!(client.charge(What::flow(9, 1)).await, Err(Unadjusted::NoRule));
+    let unknown = client.explain(What::flow(9, 1), false).await.unwrap_err();
+    assert_eq!(unknown.reason, Reason::NoRule);
+    // Tokens of calls in progress have an owner; the rule can still be looked at.
+    let _held = client.hold(4, 1).await.unwrap();
+    let why = client.explain(What::flow(4, 1), false).await.unwrap();
+    assert_eq!(
+        why.to_string(),
+        "flow rule 4 (d): pass, 1 used of 2 concurrent, 0 left; decided by the token server"
+    );
+    assert!(client.check_explained(What::flow(4, 1), false).await.outcome.is_pass());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_engine_takes_all_or_nothing() {
+    let engine = Arc::new(ClusterEngine::new(Settings::default()));
+    engine.replace(rules(EXTENDED)).unwrap();
+    let clock = Arc::new(ManualClock::new(Tick::from_ms(1_700_000_000_000)));
+    let client = embedded(&engine, &clock);
+    let value = [Param::Str("x".into())];
+    let all = |count| [(What::flow(1, 1), false), (What::param(2, count, &value), false)];
+    assert_eq!(client.acquire_all(&all(2)).await.unwrap().status, Status::Ok);
+    let refused = client.acquire_all(&all(1)).await.unwrap();
+    assert_eq!((refused.status, refused.failed), (Status::Blocked, Some(1)));
+    assert_eq!(refused.retry, Some(Duration::from_secs(1)));
+    let left = client.acquire(1, 1, false).await.unwrap();
+    assert_eq!((left.status, left.remaining), (Status::Ok, 0), "the refusal took nothing");
+    let unknown = client.acquire_all(&[(What::flow(9, 1), false)]).await.unwrap();
+    assert_eq!((unknown.status, unknown.failed), (Status::NoRuleExists, Some(0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_over_max_wait_books_nothing_with_the_engine() {
+    let engine = Arc::new(ClusterEngine::new(Settings::default()));
+    engine.replace(rules(EXTENDED)).unwrap();
+    let clock = Arc::new(ManualClock::new(Tick::from_ms(1_700_000_000_000)));
+    let builder = Client::builder().namespace("ns").max_wait(Duration::from_millis(1_000));
+    let client = builder.clock(Arc::<ManualClock>::clone(&clock));
+    let client = client.embedded(Arc::clone(&engine)).unwrap();
+    let mut verdicts = Vec::new();
+    // Two a second: the waits are 0, 500 and 1 000 ms, and then no longer ones are handed out.
+    for _ in 0..6 {
+        verdicts.push(client.check(3, 1, false).await);
+    }
+    let waits = [0, 500, 1_000].map(Duration::from_millis);
+    for (outcome, wait) in verdicts.iter().zip(waits) {
+        let verdict = if wait.is_zero() { Verdict::Pass } else { Verdict::Waited(wait) };
+        assert_eq!(outcome.verdict, verdict);
+    }
+    for outcome in &verdicts[3..] {
+        assert_eq!((outcome.verdict, outcome.decided_by), (Verdict::Block, DecidedBy::Server));
+    }
+    assert_eq!(client.metrics().max_wait_blocked, 0);
 }

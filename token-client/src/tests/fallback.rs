@@ -361,6 +361,9 @@ async fn a_prometheus_registry_shows_what_the_metrics_say() {
         "tollgate_client_connections_opened_total 1",
         "tollgate_client_clients 3",
         "tollgate_client_waiting 0",
+        "tollgate_client_holding 0",
+        "tollgate_client_holds_total{decision=\"block\"} 0",
+        "tollgate_client_holds_lost_total 0",
     ] {
         assert!(text.contains(&format!("{line}\n")), "{line} in\n{text}");
     }

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, Once},
 };
 
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -26,6 +26,8 @@ pub(super) struct Recorder {
 struct Outcomes {
     blocked: Vec<(RuleId, Outcome)>,
     fell_back: Vec<(RuleId, Outcome)>,
+    /// Whether it was regained, not lost.
+    holds: Vec<(bool, RuleId, u32)>,
 }
 
 #[derive(Debug)]
@@ -52,8 +54,18 @@ impl Listener for Recorder {
         lock(&self.outcomes).fell_back.push((rule, *outcome));
     }
 
+    fn lost(&self, rule: RuleId, count: u32) {
+        lock(&self.outcomes).holds.push((false, rule, count));
+    }
+
+    fn regained(&self, rule: RuleId, count: u32) {
+        lock(&self.outcomes).holds.push((true, rule, count));
+    }
+
     fn connection(&self, state: &ConnectionState) {
-        self.connections.try_send(state.clone()).expect("few events");
+        let sent = self.connections.try_send(state.clone());
+        // A test may end before its client does.
+        assert!(!matches!(sent, Err(TrySendError::Full(_))), "few events");
     }
 }
 
@@ -71,6 +83,11 @@ impl Heard {
 
     pub(super) fn blocked(&self) -> Vec<(RuleId, Outcome)> {
         lock(&self.outcomes).blocked.clone()
+    }
+
+    /// What was lost (false) and regained (true), in order.
+    pub(super) fn holds(&self) -> Vec<(bool, RuleId, u32)> {
+        lock(&self.outcomes).holds.clone()
     }
 
     pub(super) fn fell_back(&self) -> Vec<(RuleId, Outcome)> {

@@ -3,7 +3,9 @@
 use std::io;
 
 use bytes::{Buf, BytesMut};
-use protocol::{Deframer, Request, Response, Status};
+use protocol::{
+    Adjustment, Deframer, ExtendedResponse, HELLO_VERSION, Request, Response, Status, kind,
+};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpListener,
@@ -19,6 +21,29 @@ pub(super) enum Asked {
     Flow { xid: i32, flow_id: i64, count: i32, priority: bool },
     Param { xid: i32, flow_id: i64, count: i32, params: Vec<Param<'static>> },
     Hello { xid: i32 },
+    Hold { xid: i32, flow_id: i64, count: i32 },
+    Renew { xid: i32, token: i64 },
+    Release { xid: i32, token: i64 },
+    Ask { xid: i32, priority: bool, peek: bool, max_wait_ms: u32, what: Wanted },
+    Adjust { xid: i32, op: Adjustment, age_ms: u32, what: Wanted },
+    All { xid: i32, checks: Vec<(bool, Wanted)> },
+    Lease { xid: i32, flow_id: i64, want: u32, returned: i64, used: u32 },
+}
+
+/// Flow id, count and values, of which a flow rule has none.
+pub(super) type Wanted = (i64, i32, Vec<Param<'static>>);
+
+fn owned(param: Param<'_>) -> Param<'static> {
+    match param {
+        Param::Str(text) => Param::Str(text.into_owned().into()),
+        Param::Int(value) => Param::Int(value),
+        other => panic!("{other:?} is not what these tests send"),
+    }
+}
+
+fn wanted(what: &protocol::What<'_>) -> Wanted {
+    let values = what.params.iter().flat_map(|params| params.iter().map(owned));
+    (what.flow_id, what.count, values.collect())
 }
 
 /// The server's end of a connection.
@@ -58,15 +83,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
                 Asked::Flow { xid, flow_id, count, priority }
             }
             Request::Param { xid, flow_id, count, params } => {
-                let owned = |param| match param {
-                    Param::Str(text) => Param::Str(text.into_owned().into()),
-                    Param::Int(value) => Param::Int(value),
-                    other => panic!("{other:?} is not what these tests send"),
-                };
                 Asked::Param { xid, flow_id, count, params: params.iter().map(owned).collect() }
             }
             Request::Hello { xid } => Asked::Hello { xid },
-            other => panic!("{other:?} is never sent"),
+            Request::ConcurrentAcquire { xid, flow_id, count } => {
+                Asked::Hold { xid, flow_id, count }
+            }
+            Request::Renew { xid, token_id: token } => Asked::Renew { xid, token },
+            Request::ConcurrentRelease { xid, token_id: token } => Asked::Release { xid, token },
+            Request::Ask { xid, priority, peek, max_wait_ms, what } => {
+                Asked::Ask { xid, priority, peek, max_wait_ms, what: wanted(&what) }
+            }
+            Request::Adjust { xid, op, age_ms, what } => {
+                Asked::Adjust { xid, op, age_ms, what: wanted(&what) }
+            }
+            Request::AcquireAll { xid, checks } => {
+                let checks = checks.iter().map(|check| (check.priority, wanted(&check.what)));
+                Asked::All { xid, checks: checks.collect() }
+            }
+            Request::Lease { xid, flow_id, want, returned, used } => {
+                Asked::Lease { xid, flow_id, want, returned, used }
+            }
         });
         let used = self.input.len() - rest.len();
         self.input.advance(used);
@@ -93,6 +130,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         self.raw(&out).await.expect("the client reads");
     }
 
+    pub(super) async fn send_extended(&mut self, response: ExtendedResponse<'_>) {
+        let mut out = BytesMut::new();
+        response.encode(&mut out);
+        self.raw(&out).await.expect("the client reads");
+    }
+
     pub(super) async fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes).await
     }
@@ -104,6 +147,68 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         self.send(&[Response::Ping { xid: 0, connected }]).await;
         let asked = self.asked().await;
         assert!(matches!(asked, Some(Asked::Hello { xid: 1.. })), "{asked:?}");
+    }
+
+    /// Answers the ping and HELLO of a new connection, as a server of ours with `features`.
+    pub(super) async fn greet_as_ours(&mut self, connected: i32, features: u32) {
+        let asked = self.asked().await;
+        assert!(matches!(asked, Some(Asked::Ping { xid: 0, .. })), "{asked:?}");
+        let Some(Asked::Hello { xid }) = self.asked().await else { panic!("HELLO") };
+        let hello = Response::Hello { xid, version: HELLO_VERSION, features, revision: 1 };
+        self.send(&[Response::Ping { xid: 0, connected }, hello]).await;
+    }
+
+    /// The next request, which is a hold; answered with a token, or with BLOCKED.
+    pub(super) async fn hold(&mut self, token: Option<i64>) -> (i64, i32) {
+        match self.asked().await {
+            Some(Asked::Hold { xid, flow_id, count }) => {
+                self.send(&[granted(xid, token)]).await;
+                (flow_id, count)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The next request, which is a renewal; answered with `status`.
+    pub(super) async fn renew(&mut self, status: Status) -> i64 {
+        match self.asked().await {
+            Some(Asked::Renew { xid, token }) => {
+                self.send(&[Response::Head { xid, kind: kind::RENEW, status }]).await;
+                token
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The next request, which is a release; answered as a server does.
+    pub(super) async fn release(&mut self) -> i64 {
+        match self.asked().await {
+            Some(Asked::Release { xid, token }) => {
+                let status = Status::ReleaseOk;
+                self.send(&[Response::ConcurrentRelease { xid, status }]).await;
+                token
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The next request, which is one for a lease; answered with a lease's id, tokens and
+    /// milliseconds, or with BLOCKED. Gives what was wanted, and the lease that came back with what
+    /// was used of it.
+    pub(super) async fn lease(&mut self, granted: Option<(i64, u32, u32)>) -> (u32, i64, u32) {
+        match self.asked().await {
+            Some(Asked::Lease { xid, flow_id: 1, want, returned, used }) => {
+                let status = match (granted, want) {
+                    (None, 1..) => Status::Blocked,
+                    (Some(_), _) | (None, 0) => Status::Ok,
+                };
+                let (lease_id, granted, ttl_ms) = granted.unwrap_or_default();
+                let answer = ExtendedResponse::Lease { xid, status, lease_id, granted, ttl_ms };
+                self.send_extended(answer).await;
+                (want, returned, used)
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Answers every request of a flow with OK and the flow id as what remains, until the client
@@ -119,6 +224,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
                     self.send(&[Response::Param { xid, status, remaining, wait_ms: 0 }]).await;
                 }
                 Asked::Hello { .. } => {}
+                other => panic!("{other:?} without a word of the extension"),
             }
         }
     }
@@ -128,6 +234,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
 pub(super) fn ok(xid: i32, flow_id: i64) -> Response {
     let remaining = i32::try_from(flow_id).unwrap();
     Response::Flow { xid, status: Status::Ok, remaining, wait_ms: 0 }
+}
+
+/// A concurrency token, or none since the level is full.
+pub(super) fn granted(xid: i32, token: Option<i64>) -> Response {
+    let status = if token.is_some() { Status::Ok } else { Status::Blocked };
+    Response::ConcurrentAcquire { xid, status, token_id: token.unwrap_or(0) }
 }
 
 /// An answer without tokens.

@@ -52,7 +52,7 @@ fn decision(answer: Result<Answer, NoAnswer>) -> (Exit, String) {
 }
 
 /// What a status that is no decision means, and what to do about it.
-fn reason(status: Status) -> String {
+pub(crate) fn reason(status: Status) -> String {
     match status {
         Status::NoRuleExists => {
             "the server has no such rule; flow ids and hot-parameter ids are apart: is --param \

@@ -3,7 +3,7 @@
 use std::{num::NonZeroU32, str::FromStr, time::Duration};
 
 use clap::{Args as Group, Parser, Subcommand};
-use token_client::{Builder, Client, Param, ServerName, limiter::rule::ItemValue};
+use token_client::{Builder, Client, Param, ServerName, What, limiter::rule::ItemValue};
 
 const EXIT_CODES: &str = "Exit codes: 0 passed, 1 refused, 2 wrong command line, 3 no decision";
 
@@ -23,6 +23,21 @@ pub(crate) enum Command {
     /// Ask for tokens of a flow rule, or of a hot-parameter rule
     #[command(after_help = EXIT_CODES)]
     Acquire(Acquire),
+    /// Say what a check would come to now, and why; takes nothing
+    #[command(after_help = EXIT_CODES)]
+    Why(Why),
+    /// Give tokens back that were taken and not used
+    #[command(after_help = EXIT_CODES)]
+    GiveBack(GiveBack),
+    /// Charge tokens that were used without having been asked for, over the limit too
+    #[command(after_help = EXIT_CODES)]
+    Charge(Wanted),
+    /// Forget what was used
+    #[command(after_help = EXIT_CODES)]
+    Reset(Wanted),
+    /// Take room for calls in progress, and keep it until the command is interrupted (Ctrl-C)
+    #[command(after_help = EXIT_CODES)]
+    Hold(Hold),
     /// Ask who is there: how long an answer takes, and how many clients the namespace has
     #[command(after_help = EXIT_CODES)]
     Ping(Ping),
@@ -62,10 +77,76 @@ pub(crate) struct Acquire {
     pub(crate) times: NonZeroU32,
 }
 
+/// Tokens of a rule.
+#[derive(Debug, Group)]
+pub(crate) struct Wanted {
+    #[command(flatten)]
+    pub(crate) server: Server,
+    /// The rule's clusterConfig.flowId
+    #[arg(value_name = "FLOW_ID", value_parser = clap::value_parser!(i64).range(1..))]
+    pub(crate) flow_id: i64,
+    /// How many tokens
+    #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    pub(crate) count: u32,
+    /// A value of a hot-parameter rule, such as string:vip, int:7 or bool:true; may be repeated
+    #[arg(long = "param", value_name = "TYPE:VALUE")]
+    pub(crate) params: Vec<TypedValue>,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Why {
+    #[command(flatten)]
+    pub(crate) wanted: Wanted,
+    /// Let the server book tokens of the next bucket
+    #[arg(long, conflicts_with = "params")]
+    pub(crate) priority: bool,
+    /// Take the tokens, and wait if the server says so
+    #[arg(long)]
+    pub(crate) take: bool,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct GiveBack {
+    #[command(flatten)]
+    pub(crate) wanted: Wanted,
+    /// Milliseconds since the tokens were taken, at most; with the length of the rule's window or
+    /// more nothing is given back
+    #[arg(long, value_name = "MS")]
+    pub(crate) age: u32,
+}
+
+#[derive(Debug, Group)]
+pub(crate) struct Hold {
+    #[command(flatten)]
+    pub(crate) server: Server,
+    /// The clusterConfig.flowId of a rule of grade 0
+    #[arg(value_name = "FLOW_ID", value_parser = clap::value_parser!(i64).range(1..))]
+    pub(crate) flow_id: i64,
+    /// How many calls
+    #[arg(long, default_value = "1", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    pub(crate) count: u32,
+}
+
 #[derive(Debug, Group)]
 pub(crate) struct Ping {
     #[command(flatten)]
     pub(crate) server: Server,
+}
+
+impl Wanted {
+    /// The values of a hot-parameter rule; none for a flow rule.
+    pub(crate) fn values(&self) -> Vec<Param<'static>> {
+        self.params.iter().map(|value| value.0.clone()).collect()
+    }
+
+    /// The same as the client asks for it, with the [`values`](Self::values).
+    pub(crate) fn what<'a>(&self, values: &'a [Param<'a>]) -> What<'a> {
+        if values.is_empty() {
+            What::flow(self.flow_id, self.count)
+        } else {
+            What::param(self.flow_id, self.count, values)
+        }
+    }
 }
 
 impl Server {

@@ -1,12 +1,15 @@
 //! `token-cli`: asks a token server from a terminal.
 //!
-//! Exit codes: 0 the server let it pass (or answered the ping), 1 it refused, 2 the command line
-//! is wrong, 3 there was no decision.
+//! Exit codes: 0 the server let it pass (or answered the ping, or corrected its counter), 1 it
+//! refused, 2 the command line is wrong, 3 there was no decision.
 
 mod acquire;
+mod adjust;
 mod args;
+mod hold;
 mod ping;
 mod report;
+mod why;
 
 use std::{io::IsTerminal, process::ExitCode};
 
@@ -30,6 +33,11 @@ async fn main() -> ExitCode {
         .init();
     let done = match args.command {
         Command::Acquire(command) => acquire::run(&command).await,
+        Command::Why(command) => why::run(&command).await,
+        Command::GiveBack(command) => adjust::give_back(&command).await,
+        Command::Charge(command) => adjust::charge(&command).await,
+        Command::Reset(command) => adjust::reset(&command).await,
+        Command::Hold(command) => hold::run(&command).await,
         Command::Ping(command) => ping::run(&command).await,
     };
     done.unwrap_or_else(|error| {

@@ -42,8 +42,16 @@ pub(crate) async fn run(command: &Ping) -> Result<Exit> {
 /// A client that one of the servers has answered. Gives up after one attempt with each: whoever
 /// starts a server and a command together can start the command again.
 pub(crate) async fn connect(server: &Server) -> Result<Client> {
+    connect_with(server, Nobody).await
+}
+
+/// The same, with a listener.
+pub(crate) async fn connect_with(
+    server: &Server,
+    listener: impl Listener + 'static,
+) -> Result<Client> {
     let (told, mut first) = mpsc::channel(1);
-    let client = server.client().listener(FirstState(told)).build()?;
+    let client = server.client().listener(FirstState(told)).listener(listener).build()?;
     match first.recv().await {
         Some(ConnectionState::Connected { .. }) => Ok(client),
         Some(state) => bail!("{state}; {REMEDY}"),
@@ -53,6 +61,12 @@ pub(crate) async fn connect(server: &Server) -> Result<Client> {
 
 const REMEDY: &str = "is token-server running there? It prints the address that it listens on: \
                       give that with --server";
+
+/// Hears nothing.
+#[derive(Debug)]
+struct Nobody;
+
+impl Listener for Nobody {}
 
 /// Passes on how the first round of attempts ended.
 #[derive(Debug)]

@@ -1,0 +1,92 @@
+//! How much a flow is asked for.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// What was asked for in the current period and in the one before, whoever granted it. A period
+/// begins with the first call after the end of the last one.
+#[derive(Debug)]
+pub(super) struct Demand {
+    since: Instant,
+    last: Instant,
+    now: Asked,
+    before: Asked,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    calls: u32,
+    tokens: u64,
+}
+
+impl Demand {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { since: now, last: now, now: Asked::default(), before: Asked::default() }
+    }
+
+    /// Takes note of a call for `count` tokens.
+    pub(super) fn note(&mut self, now: Instant, count: u32, period: Duration) {
+        let gone = now.saturating_duration_since(self.since);
+        if gone >= period {
+            let follows = gone < 2 * period;
+            self.before = if follows { self.now } else { Asked::default() };
+            (self.since, self.now) = (now, Asked::default());
+        }
+        self.last = now;
+        self.now.calls = self.now.calls.saturating_add(1);
+        self.now.tokens = self.now.tokens.saturating_add(count.into());
+    }
+
+    /// Whether it is asked for more than once a period, at the time of the last call.
+    pub(super) fn repeats(&self) -> bool {
+        self.now.calls.max(self.before.calls) > 1
+    }
+
+    /// Tokens that a period needs, as far as is known: those of the last one, or of this one as
+    /// soon as it needs more. So what is asked for in advance at most doubles each time.
+    pub(super) fn tokens(&self) -> u64 {
+        self.now.tokens.max(self.before.tokens)
+    }
+
+    /// When the last call was.
+    pub(super) fn last(&self) -> Instant {
+        self.last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const PERIOD: Duration = Duration::from_millis(50);
+
+    /// What is known after each of these calls (time, count).
+    fn after(calls: &[(u32, u32)]) -> Vec<(bool, u64)> {
+        let start = crate::time::now();
+        let mut demand = Demand::new(start);
+        let note = |(ms, count): &(u32, u32)| {
+            demand.note(start + *ms * MS, *count, PERIOD);
+            (demand.repeats(), demand.tokens())
+        };
+        calls.iter().map(note).collect()
+    }
+
+    #[test]
+    fn a_period_needs_what_the_last_one_did_until_it_needs_more() {
+        let calls = [(0, 1), (10, 1), (49, 1), (50, 1), (60, 1), (70, 5)];
+        let known = [(false, 1), (true, 2), (true, 3), (true, 3), (true, 3), (true, 7)];
+        assert_eq!(after(&calls), known);
+    }
+
+    #[test]
+    fn a_call_now_and_then_is_no_demand_in_advance() {
+        assert_eq!(after(&[(0, 9), (60, 9), (120, 9), (500, 9)]), [(false, 9); 4]);
+    }
+
+    #[test]
+    fn a_pause_forgets_what_was_before() {
+        assert_eq!(after(&[(0, 1), (1, 1), (101, 1)]), [(false, 1), (true, 2), (false, 1)]);
+    }
+}

@@ -1,0 +1,289 @@
+//! The leases of one flow that a client has, and what is to be done about them. No I/O and no
+//! clock.
+//!
+//! A lease is spent until a time to live after its request was *sent*. The server counts from when
+//! that came, and so never has an end before the client has. What goes back is removed first, and
+//! can no longer be spent. The clock of a suspended machine stands still: what it held then, it may
+//! spend when it wakes.
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;
+
+use std::{num::NonZeroU64, time::Duration};
+
+use tokio::time::Instant;
+
+use super::demand::Demand;
+
+/// Longest time for which demand is looked after: what nobody asks for within it goes back, however
+/// long a lease lives.
+const PERIOD_MAX: Duration = Duration::from_secs(1);
+
+/// Time to the next request after a server said that there are no leases.
+const NEVER_AGAIN: Duration = Duration::from_secs(5);
+
+/// The same when there was no answer, or no server that knows leases.
+const NO_ANSWER: Duration = Duration::from_secs(1);
+
+/// How much slower a clock may run than another by the time service's own rules: 500 millionths
+/// each way.
+const CLOCKS_DIFFER: u32 = 1_000;
+
+/// What the rule and the client's configuration say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// Most tokens of one lease.
+    pub(crate) max: u32,
+    pub(crate) ttl: Duration,
+    /// Tokens of each lease; `None`: by demand.
+    pub(crate) fixed: Option<u32>,
+}
+
+impl Terms {
+    /// Time for which a lease is to last: half of its life, since the next one is asked for when
+    /// half of it is spent.
+    fn period(&self) -> Duration {
+        (self.ttl / 2).min(PERIOD_MAX)
+    }
+}
+
+/// The leases of one flow.
+#[derive(Debug)]
+pub(super) struct Purse {
+    terms: Terms,
+    /// Oldest first: one or two with tokens, and those that are to go back.
+    leases: Vec<Lease>,
+    demand: Demand,
+    /// A request is on its way.
+    asking: bool,
+    /// The keeper has been called and has not looked yet.
+    called: bool,
+    /// No request before then.
+    not_before: Instant,
+    /// When the keeper looks by itself.
+    alarm: Option<Instant>,
+    /// Nothing is spent any more.
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Lease {
+    id: i64,
+    /// The connection to the server that granted it.
+    session: NonZeroU64,
+    tokens: u32,
+    left: u32,
+    half: Instant,
+    /// From when it goes back in any case, so that what is not spent is not charged.
+    tired: Instant,
+    ends: Instant,
+}
+
+/// What came of an attempt to spend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Spent {
+    pub(super) taken: bool,
+    /// The keeper is to be called.
+    pub(super) call: bool,
+}
+
+/// A lease that goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Back {
+    pub(super) id: i64,
+    pub(super) used: u32,
+    pub(super) unspent: u32,
+}
+
+/// A lease that is to be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ask {
+    pub(super) session: NonZeroU64,
+    pub(super) want: u32,
+    /// One that goes back with the request.
+    pub(super) back: Option<Back>,
+}
+
+/// What the keeper is to do.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Look {
+    /// Leases that go back by themselves.
+    pub(super) back: Vec<Back>,
+    pub(super) ask: Option<Ask>,
+    /// Tokens that nobody has spent and that cannot go back.
+    pub(super) lost: u64,
+    /// When to look again, unless it is known already.
+    pub(super) alarm: Option<Instant>,
+}
+
+/// A server's answer to a request for a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answered {
+    Granted {
+        id: i64,
+        tokens: u32,
+        ttl: Duration,
+    },
+    /// There was nothing to be had.
+    Nothing,
+    /// There are no leases.
+    Never,
+    NoAnswer,
+}
+
+impl Purse {
+    pub(super) fn new(terms: Terms, now: Instant) -> Self {
+        Self {
+            terms,
+            leases: Vec::new(),
+            demand: Demand::new(now),
+            asking: false,
+            called: false,
+            not_before: now,
+            alarm: None,
+            closed: false,
+        }
+    }
+
+    /// Other terms for leases that are asked for from now on.
+    pub(super) fn set_terms(&mut self, terms: Terms) {
+        self.terms = terms;
+    }
+
+    /// Spends nothing from now on; the next look gives everything back.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Spends `count` tokens of one lease, if one has as many.
+    pub(super) fn spend(&mut self, now: Instant, count: u32) -> Spent {
+        if self.closed || count == 0 {
+            return Spent::default();
+        }
+        self.demand.note(now, count, self.terms.period());
+        let lease = self.leases.iter_mut().find(|lease| now < lease.ends && lease.left >= count);
+        let taken = lease.map(|lease| lease.left -= count).is_some();
+        let call = !self.called && self.wants(now);
+        self.called |= call;
+        Spent { taken, call }
+    }
+
+    /// Whether a lease is to be asked for.
+    fn wants(&self, now: Instant) -> bool {
+        let may = !self.asking && !self.closed && now >= self.not_before;
+        may && self.demand.repeats() && self.is_low(now)
+    }
+
+    /// Whether what there is may not last for another period.
+    fn is_low(&self, now: Instant) -> bool {
+        let mut usable = self.leases.iter().filter(|lease| lease.left > 0 && now < lease.ends);
+        match (usable.next(), usable.next()) {
+            (None, _) => true,
+            (Some(only), None) => only.left < only.tokens.div_ceil(2) || now >= only.half,
+            (Some(_), Some(_)) => false,
+        }
+    }
+
+    /// Nobody has asked for a period.
+    fn idle_from(&self) -> Instant {
+        self.demand.last() + self.terms.period()
+    }
+
+    /// What is to be done now over `session`, if there is one. A request is taken as sent.
+    pub(super) fn look(&mut self, now: Instant, session: Option<NonZeroU64>) -> Look {
+        let called = std::mem::take(&mut self.called);
+        self.alarm = self.alarm.filter(|alarm| now < *alarm);
+        let idle = self.closed || now >= self.idle_from();
+        // Only for one who calls: nobody may come any more.
+        let wants = called && !idle && self.wants(now);
+        if wants && session.is_none() {
+            self.not_before = now + NO_ANSWER;
+        }
+        let asks = session.filter(|_| wants);
+        let no_ask_soon = now < self.not_before;
+        let mut look = Look::default();
+        self.leases.retain(|lease| {
+            let here = session == Some(lease.session);
+            let due =
+                idle || now >= lease.tired || lease.left == 0 && (asks.is_some() || no_ask_soon);
+            if now >= lease.ends || !here && (self.closed || lease.left == 0) {
+                look.lost += u64::from(lease.left);
+                return false;
+            }
+            if here && due {
+                look.back.push(lease.back());
+            }
+            !(here && due)
+        });
+        look.ask = asks.map(|session| Ask { session, want: self.want(), back: look.back.pop() });
+        self.asking |= look.ask.is_some();
+        look.alarm = self.next_look(session);
+        look
+    }
+
+    fn want(&self) -> u32 {
+        let want = self
+            .terms
+            .fixed
+            .unwrap_or_else(|| u32::try_from(self.demand.tokens()).unwrap_or(u32::MAX));
+        want.min(self.terms.max)
+    }
+
+    /// When the leases are to be looked at again, if no alarm is set that comes before.
+    fn next_look(&mut self, session: Option<NonZeroU64>) -> Option<Instant> {
+        let idle_from = self.idle_from();
+        let due = |lease: &Lease| {
+            if session == Some(lease.session) { lease.tired.min(idle_from) } else { lease.ends }
+        };
+        let next = self.leases.iter().map(due).min()?;
+        if self.alarm.is_some_and(|alarm| alarm <= next) {
+            return None;
+        }
+        self.alarm = Some(next);
+        self.alarm
+    }
+
+    /// Takes note of the answer to a request that was sent at `sent` over `session`.
+    pub(super) fn settle(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        session: NonZeroU64,
+        answered: Answered,
+    ) {
+        self.asking = false;
+        let pause = match answered {
+            Answered::Granted { id, tokens, ttl } => {
+                let lease = Lease::new(id, session, tokens, sent, ttl);
+                let late = now >= lease.ends;
+                self.leases.push(lease);
+                // Leases that end on their way only cost.
+                if late { NEVER_AGAIN } else { Duration::ZERO }
+            }
+            Answered::Nothing => self.terms.period() / 2,
+            Answered::Never => NEVER_AGAIN,
+            Answered::NoAnswer => NO_ANSWER,
+        };
+        self.not_before = now + pause;
+    }
+}
+
+impl Lease {
+    fn new(id: i64, session: NonZeroU64, tokens: u32, sent: Instant, ttl: Duration) -> Self {
+        Self {
+            id,
+            session,
+            tokens,
+            left: tokens,
+            half: sent + ttl / 2,
+            tired: sent + ttl / 8 * 7,
+            ends: sent + ttl - ttl / CLOCKS_DIFFER,
+        }
+    }
+
+    fn back(&self) -> Back {
+        Back { id: self.id, used: self.tokens - self.left, unspent: self.left }
+    }
+}
