@@ -6,16 +6,22 @@
 )]
 
 mod architecture;
+mod concurrency;
 mod embedded;
+mod fairness;
 mod hostile;
 mod java_client;
+mod leases;
 mod overload;
+mod pacing;
 mod process;
 mod restart;
 mod rule_files;
 mod rules_java;
 mod rust_client;
 mod shutdown;
+mod snapshot;
+mod switches;
 mod transcripts;
 mod vanished;
 mod windows;

@@ -18,7 +18,7 @@ pub(super) fn fields(text: &str, contents: Contents) -> Option<Value> {
 fn flow(rule: &FlowRule) -> Value {
     json!({
         "resource": rule.resource,
-        "limitApp": rule.limit_app,
+        "limitApp": rule.limit_app(),
         "regex": rule.regex,
         "count": rule.count,
         "grade": if rule.grade == Grade::Thread { 0 } else { 1 },
@@ -27,14 +27,14 @@ fn flow(rule: &FlowRule) -> Value {
             Strategy::Relate => 1,
             Strategy::Chain => 2,
         },
-        "refResource": rule.ref_resource,
+        "refResource": rule.ref_resource(),
         "controlBehavior": behavior(rule.behavior),
         "warmUpPeriodSec": rule.warm_up_period_sec,
         "maxQueueingTimeMs": rule.max_queueing_time_ms,
-        "clusterConfig": rule.cluster.map(|c| {
-            let mut config = cluster(&c);
-            config["resourceTimeout"] = json!(c.resource_timeout_ms);
-            config["clientOfflineTime"] = json!(c.client_offline_ms);
+        "clusterConfig": rule.cluster.as_ref().map(|c| {
+            let mut config = cluster(c);
+            config["resourceTimeout"] = json!(c.resource_timeout_ms());
+            config["clientOfflineTime"] = json!(c.client_offline_ms());
             config
         }),
     })
@@ -58,7 +58,7 @@ fn param(rule: &ParamRule) -> Value {
         "maxQueueingTimeMs": rule.max_queueing_time_ms,
         "burstCount": rule.burst_count,
         "durationInSec": rule.duration_sec,
-        "clusterConfig": rule.cluster.map(|c| cluster(&c)),
+        "clusterConfig": rule.cluster.as_ref().map(cluster),
         "items": items,
     })
 }

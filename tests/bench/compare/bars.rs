@@ -1,49 +1,12 @@
-//! What the measurements must reach.
+//! What the servers, and decisions in-process, must reach.
 
 use crate::{
+    bar::Bar,
     decision::Case,
+    memory,
     run::{Results, Sample, Subject},
     spread::Spread,
 };
-
-/// One ratio, what it must be, and what it was.
-#[derive(Debug)]
-pub(crate) struct Bar {
-    what: String,
-    limit: f64,
-    /// Whether the ratio must be the limit at least, or at most.
-    at_least: bool,
-    /// `None` when a peer was skipped.
-    measured: Option<Spread>,
-    /// What else is to be known.
-    note: Option<String>,
-    /// Another bar decides, for the reason in `note`.
-    undecided: bool,
-}
-
-impl Bar {
-    /// Whether it is reached; `None`: not measured, or not decided here.
-    fn reached(&self) -> Option<bool> {
-        let measured = self.measured.filter(|_| !self.undecided)?.median;
-        Some(if self.at_least { measured >= self.limit } else { measured <= self.limit })
-    }
-
-    /// A line of the page.
-    pub(crate) fn show(&self) -> String {
-        let Self { what, limit, measured, note, .. } = self;
-        let verdict = match self.reached() {
-            Some(true) => "pass",
-            Some(false) => "**FAIL**",
-            None if self.undecided => "undecided",
-            None => "not measured",
-        };
-        let sign = if self.at_least { '≥' } else { '≤' };
-        let measured =
-            measured.map_or(String::new(), |spread| format!(": measured {}", spread.show(2)));
-        let note = note.as_ref().map_or(String::new(), |note| format!("; {note}"));
-        format!("- {verdict}: {what}, bar {sign} {limit:.2}{measured}{note}")
-    }
-}
 
 fn per_second(sample: &Sample) -> f64 {
     sample.per_second
@@ -67,14 +30,8 @@ fn throughput(results: &Results, depth: u16, ours: Subject, other: Subject, limi
     let subjects = (ours, other);
     let is_bound = |subject: &Subject| results.generator_bound(depth, *subject);
     let bound: Vec<_> = [ours, other].into_iter().filter(is_bound).map(Subject::name).collect();
-    let mut bar = Bar {
-        what: format!("depth {depth}: throughput, {} to {}", ours.name(), other.name()),
-        limit,
-        at_least: true,
-        measured: results.ratio(depth, subjects, per_second),
-        note: None,
-        undecided: false,
-    };
+    let what = format!("depth {depth}: throughput, {} to {}", ours.name(), other.name());
+    let mut bar = Bar::at_least(what, limit, results.ratio(depth, subjects, per_second));
     let Some(by_clock) = bar.measured.filter(|_| !bound.is_empty()) else { return bar };
     let why = format!("the generator limited {}", bound.join(" and "));
     if other == Subject::Echo {
@@ -87,22 +44,16 @@ fn throughput(results: &Results, depth: u16, ours: Subject, other: Subject, limi
     bar
 }
 
-/// All bars, in the order of the page.
-pub(crate) fn all(results: &Results, decisions: &[Case]) -> Vec<Bar> {
+/// The bars of servers under load.
+pub(crate) fn servers(results: &Results) -> Vec<Bar> {
     use Subject::{Echo, Java, OneFlow, RedisIncr, RedisLua};
     let mut bars = Vec::new();
     // For one hot flow, since the echo server looks nothing up: with many flows a decision waits
     // for memory, which the tables show.
     for (depth, fast, cheap) in [(1, 0.95, 1.05), (16, 0.92, 1.10), (64, 0.80, 1.35)] {
         bars.push(throughput(results, depth, OneFlow, Echo, fast));
-        bars.push(Bar {
-            what: format!("depth {depth}: CPU per request, {} to echo", OneFlow.name()),
-            limit: cheap,
-            at_least: false,
-            measured: results.ratio(depth, (OneFlow, Echo), cpu),
-            note: None,
-            undecided: false,
-        });
+        let what = format!("depth {depth}: CPU per request, {} to echo", OneFlow.name());
+        bars.push(Bar::at_most(what, cheap, results.ratio(depth, (OneFlow, Echo), cpu)));
     }
     for (other, depth, limit) in [
         (Java, 1, 1.3),
@@ -115,15 +66,29 @@ pub(crate) fn all(results: &Results, decisions: &[Case]) -> Vec<Bar> {
     ] {
         bars.push(throughput(results, depth, OneFlow, other, limit));
     }
-    for case in decisions.iter().filter(|case| case.threads == 1 && case.subject == "tollgate") {
-        bars.push(Bar {
-            what: format!("in-process, {} flows: one decision to governor's", case.flows),
-            limit: 3.0,
-            at_least: false,
-            measured: Some(case.times_governor()),
-            note: None,
-            undecided: false,
-        });
+    bars
+}
+
+/// The bars of decisions in-process.
+pub(crate) fn decisions(cases: &[Case]) -> impl Iterator<Item = Bar> {
+    cases.iter().filter(|case| case.threads == 1 && case.subject == "tollgate").map(|case| {
+        let what = format!("in-process, {} flows: one decision to governor's", case.flows);
+        Bar::at_most(what, 3.0, Some(case.times_governor()))
+    })
+}
+
+/// The bars of memory: of flows 300 bytes idle and 600 in use, of hot values 300.
+pub(crate) fn memory(cases: &[memory::Case]) -> Vec<Bar> {
+    let mut bars = Vec::new();
+    for case in cases {
+        let mut bar = |state, limit, bytes| {
+            let what = format!("memory, {} {state}: bytes each", case.subject);
+            bars.push(Bar::at_most(what, limit, Spread::of([bytes])).whole());
+        };
+        if let Some(idle) = case.idle {
+            bar("idle", 300.0, idle);
+        }
+        bar("in use", if case.idle.is_some() { 600.0 } else { 300.0 }, case.in_use);
     }
     bars
 }
@@ -182,7 +147,7 @@ mod tests {
     #[test]
     fn a_skipped_peer_is_neither_passed_nor_failed() {
         let echo = (Subject::Echo, sample(1.0, 1.0, 1.0));
-        let bars = all(&results(sample(1.0, 1.0, 1.0), echo), &[]);
+        let bars = servers(&results(sample(1.0, 1.0, 1.0), echo));
         let java: Vec<_> = bars.iter().filter(|bar| bar.what.contains("Java")).collect();
         assert_eq!(java.len(), 3);
         assert!(java.iter().all(|bar| bar.reached().is_none()));

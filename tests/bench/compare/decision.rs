@@ -1,11 +1,9 @@
 //! The cost of one decision inside a process, measured by the bench of `limiter`.
 
-use std::process::{Command, Stdio};
-
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use serde::Deserialize;
 
-use crate::{say, servers::Place, spread::Spread};
+use crate::{cargo, say, servers::Place, spread::Spread};
 
 /// One line of that bench.
 #[derive(Debug, Deserialize)]
@@ -36,14 +34,5 @@ fn spread([median, min, max]: [f64; 3]) -> Spread {
 /// Runs the bench.
 pub(crate) fn measure(place: &Place, quick: bool) -> Result<Vec<Case>> {
     say("decisions in-process");
-    let mut bench = Command::new("cargo");
-    bench.current_dir(&place.root);
-    bench.args(["bench", "--quiet", "--locked", "-p", "limiter", "--bench", "decision"]);
-    if quick {
-        bench.args(["--", "--quick"]);
-    }
-    let output = bench.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
-    ensure!(output.status.success(), "the bench of limiter failed");
-    let lines = str::from_utf8(&output.stdout)?.lines();
-    lines.map(|line| serde_json::from_str(line).context("a line of the bench")).collect()
+    cargo::lines(place, &["bench", "-p", "limiter", "--bench", "decision"], quick)
 }

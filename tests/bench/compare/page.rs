@@ -1,24 +1,53 @@
 //! The page, `docs/benchmarks.md`.
 
-use std::fmt::Write;
+use std::fmt::{self, Write as _};
 
 use anyhow::Result;
 
 use crate::{
-    bars,
-    decision::Case,
+    bar::Bar,
+    bars, decision, leases, memory,
+    replaced::{self, RATE},
     run::{CONNECTIONS, Effort, Placement, Results},
     table,
 };
+
+/// What was measured; empty what was not.
+#[derive(Debug, Default)]
+pub(crate) struct Measured {
+    pub(crate) pinned: Results,
+    pub(crate) free: Results,
+    pub(crate) replaced: Vec<replaced::Round>,
+    pub(crate) decisions: Vec<decision::Case>,
+    pub(crate) memory: Vec<memory::Case>,
+    pub(crate) leases: Vec<leases::Round>,
+}
+
+impl Measured {
+    fn bars(&self, effort: &Effort) -> Vec<Bar> {
+        let mut bars = Vec::new();
+        if !self.pinned.samples.is_empty() {
+            bars.extend(bars::servers(&self.pinned));
+        }
+        if !self.replaced.is_empty() {
+            bars.extend(replaced::bars(&self.replaced, effort));
+        }
+        bars.extend(bars::decisions(&self.decisions));
+        bars.extend(bars::memory(&self.memory));
+        if !self.leases.is_empty() {
+            bars.push(leases::bar(&self.leases));
+        }
+        bars
+    }
+}
 
 /// Puts the page together.
 pub(crate) fn write(
     facts: &[(&str, String)],
     effort: &Effort,
-    pinned: &Results,
-    free: &Results,
-    decisions: &[Case],
+    measured: &Measured,
 ) -> Result<String> {
+    let Measured { pinned, free, replaced, decisions, memory, leases } = measured;
     let mut page = "# Benchmarks\n\nWritten by `scripts/bench`; not edited by hand.\n\n".to_owned();
     for (name, value) in facts {
         writeln!(page, "- {name}: {value}")?;
@@ -27,22 +56,33 @@ pub(crate) fn write(
         writeln!(page, "- **{server:?} skipped**: {reason}")?;
     }
     writeln!(page, "\n## Bars\n")?;
-    writeln!(page, "Medians with the smallest and the largest, of the pinned runs.\n")?;
-    for bar in bars::all(pinned, decisions) {
+    writeln!(
+        page,
+        "Medians with the smallest and the largest, of servers those of the pinned runs.\n"
+    )?;
+    for bar in measured.bars(effort) {
         writeln!(page, "{}", bar.show())?;
     }
-    writeln!(page, "\n## Server on one core, generator on another\n")?;
-    writeln!(page, "{}", table::servers(pinned, Placement::Pinned)?)?;
-    writeln!(page, "## Both on all cores\n")?;
-    writeln!(page, "{}", table::servers(free, Placement::Free)?)?;
-    writeln!(page, "## One decision inside a process\n")?;
-    writeln!(page, "{}", table::decisions(decisions)?)?;
-    write!(page, "{}", method(effort))?;
+    let mut section = |name: &str, is_there, table: Result<String, fmt::Error>| {
+        if is_there { writeln!(page, "\n## {name}\n\n{}", table?.trim_end()) } else { Ok(()) }
+    };
+    let is_there = |results: &Results| !results.samples.is_empty();
+    section(
+        "Server on one core, generator on another",
+        is_there(pinned),
+        table::servers(pinned, Placement::Pinned),
+    )?;
+    section("Both on all cores", is_there(free), table::servers(free, Placement::Free))?;
+    section("Rules replaced under load", !replaced.is_empty(), replaced::table(replaced))?;
+    section("One decision inside a process", !decisions.is_empty(), table::decisions(decisions))?;
+    section("Leases", !leases.is_empty(), leases::table(leases))?;
+    section("Memory", !memory.is_empty(), table::memory(memory))?;
+    writeln!(page, "\n{}", method(effort).trim_end())?;
     Ok(page)
 }
 
 fn method(effort: &Effort) -> String {
-    let Effort { pinned, free, seconds, warmup, java_warmup } = effort;
+    let Effort { pinned, free, seconds, warmup, java_warmup, replaced, replacements } = effort;
     format!(
         "## How it was measured
 
@@ -72,6 +112,18 @@ PEXPIRE) through EVALSHA, with a rate and a size that are never used up.
 - **In-process**: `RuleSet::acquire_flow` beside `RateLimiter::check_key` of the crate governor with its \
 default store. Lookup included; no clock is read on either side, time moves on every 1 000 decisions. With two \
 threads, the time each of them takes. With 100 000 flows they are asked for in a shuffled order, so what is measured is mostly memory.
+- **Rules replaced**: the open loop. Requests to all 100 000 flows leave when they are due, {RATE} a second, one after \
+the other at depth 1 and sixteen on one connection at depth 16, whatever the answers do; latency is counted from when a \
+request was due. The generator (one thread, {CONNECTIONS} connections) and the server share all cores. In a quiet run \
+nothing changes. In the other the file is renamed over once a second, {replacements} times, each time with another count in \
+each of the 100 000 rules; \"in force\" is when the server says so, after the 0.4 s for which it lets a file come to rest. \
+{replaced} rounds, by turns the one or the other first. How late the generator itself was is a part of the latency.
+- **Leases**: the rule lets a client hold up to a million tokens for a second. One client process on a thread and a core, \
+the server on the other; callers are tasks that check one token after the other, and yield after 64. Without a lease the \
+client does not know the rule and asks the server each time.
+- **Memory**: resident bytes of a process with that many rules (or values of one rule), less those before, by their number. \
+Idle is before the first request; in use is after a request to each. Names are short, and the text that the rules \
+were read from is freed.
 "
     )
 }

@@ -1,17 +1,13 @@
 //! The runs: every subject at every depth, round after round.
 
-use std::{
-    collections::BTreeMap,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{collections::BTreeMap, path::Path, process::Command};
 
-use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
+use anyhow::{Context, Result};
 
 use crate::{
+    generator::{Load, Report},
     say,
-    servers::{FLOWS, Place, Running, Server},
+    servers::{FLOWS, Place, Server},
     spread::Spread,
 };
 
@@ -33,19 +29,39 @@ pub(crate) struct Effort {
     pub(crate) warmup: f64,
     /// Before the first run of the Java server, at each depth.
     pub(crate) java_warmup: f64,
+    /// Rounds while rules are replaced.
+    pub(crate) replaced: u16,
+    /// Replacements in one of those, which takes as many seconds.
+    pub(crate) replacements: u16,
 }
 
 impl Effort {
     pub(crate) fn full() -> Self {
-        Self { pinned: 7, free: 3, seconds: 1.0, warmup: 0.2, java_warmup: 3.0 }
+        Self {
+            pinned: 7,
+            free: 3,
+            seconds: 1.0,
+            warmup: 0.2,
+            java_warmup: 3.0,
+            replaced: 7,
+            replacements: 10,
+        }
     }
 
     pub(crate) fn quick() -> Self {
-        Self { pinned: 1, free: 1, seconds: 0.2, warmup: 0.05, java_warmup: 0.3 }
+        Self {
+            pinned: 1,
+            free: 1,
+            seconds: 0.2,
+            warmup: 0.05,
+            java_warmup: 0.3,
+            replaced: 1,
+            replacements: 1,
+        }
     }
 
     pub(crate) fn with_runs(self, runs: u16) -> Self {
-        Self { pinned: runs, free: runs.div_ceil(3), ..self }
+        Self { pinned: runs, free: runs.div_ceil(3), replaced: runs, ..self }
     }
 }
 
@@ -63,7 +79,7 @@ impl Placement {
         self.on("0", program)
     }
 
-    fn generator(self, program: &Path) -> Command {
+    pub(crate) fn generator(self, program: &Path) -> Command {
         self.on("1", program)
     }
 
@@ -140,24 +156,6 @@ pub(crate) struct Sample {
     pub(crate) busy: f64,
 }
 
-/// The generator's report, as far as it is used here.
-#[derive(Debug, Deserialize)]
-struct Report {
-    seconds: f64,
-    completed: f64,
-    per_second: f64,
-    latency_us: Latency,
-    others: BTreeMap<String, u64>,
-    server_cpu_ns: f64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Latency {
-    p50: f64,
-    p99: f64,
-    p999: f64,
-}
-
 /// All samples of one placement. Samples with the same position are of the same round.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
@@ -219,8 +217,11 @@ pub(crate) fn measure(place: &Place, placement: Placement, effort: &Effort) -> R
     }
     let once = |subject: Subject, depth, seconds, warmup| -> Result<Option<Sample>> {
         let Some(server) = servers.get(&subject.server()) else { return Ok(None) };
-        let sample = run(place, placement, server, subject, depth, seconds, warmup);
-        sample.with_context(|| format!("{} at depth {depth}", subject.name())).map(Some)
+        let (protocol, flows) = (subject.protocol(), subject.flows());
+        let load = Load { protocol, server, depth, flows, rate: None, seconds, warmup };
+        let report = load.start(place, placement).and_then(Report::of);
+        let report = report.with_context(|| format!("{} at depth {depth}", subject.name()))?;
+        Ok(Some(report.into()))
     };
     for depth in DEPTHS {
         once(Subject::Java, depth, effort.java_warmup, 0.0)?;
@@ -238,39 +239,15 @@ pub(crate) fn measure(place: &Place, placement: Placement, effort: &Effort) -> R
     Ok(results)
 }
 
-fn run(
-    place: &Place,
-    placement: Placement,
-    server: &Running,
-    subject: Subject,
-    depth: u16,
-    seconds: f64,
-    warmup: f64,
-) -> Result<Sample> {
-    let mut generator = placement.generator(&place.program("loadgen"));
-    for (flag, value) in [
-        ("--protocol", subject.protocol().to_owned()),
-        ("--addr", server.addr.to_string()),
-        ("--connections", CONNECTIONS.to_string()),
-        ("--depth", depth.to_string()),
-        ("--flows", subject.flows().to_string()),
-        ("--seconds", seconds.to_string()),
-        ("--warmup", warmup.to_string()),
-        ("--pid", server.pid().to_string()),
-    ] {
-        generator.args([flag, &value]);
+impl From<Report> for Sample {
+    fn from(report: Report) -> Self {
+        Self {
+            per_second: report.per_second,
+            p50_us: report.latency_us.p50,
+            p99_us: report.latency_us.p99,
+            p999_us: report.latency_us.p999,
+            cpu_us: report.server_cpu_ns / 1e3 / report.completed,
+            busy: report.server_cpu_ns / 1e9 / report.seconds,
+        }
     }
-    let output =
-        generator.stderr(Stdio::inherit()).output().context("cannot start the generator")?;
-    ensure!(output.status.success(), "the generator failed");
-    let report: Report = serde_json::from_slice(&output.stdout)?;
-    ensure!(report.others.is_empty(), "unexpected answers, by status: {:?}", report.others);
-    Ok(Sample {
-        per_second: report.per_second,
-        p50_us: report.latency_us.p50,
-        p99_us: report.latency_us.p99,
-        p999_us: report.latency_us.p999,
-        cpu_us: report.server_cpu_ns / 1e3 / report.completed,
-        busy: report.server_cpu_ns / 1e9 / report.seconds,
-    })
 }

@@ -16,10 +16,13 @@ use crate::run::Placement;
 /// Flows that the rules name.
 pub(crate) const FLOWS: u32 = 100_000;
 
-/// A count that is never reached, in Sentinel's default window of ten buckets.
-fn rule(flow_id: u32) -> String {
+/// Counts that are never reached.
+pub(crate) const COUNTS: [u64; 2] = [1_000_000_000_000, 2_000_000_000_000];
+
+/// A rule in Sentinel's default window of ten buckets.
+fn rule(flow_id: u32, count: u64) -> String {
     format!(
-        r#"{{"resource":"flow-{flow_id}","count":1e12,"grade":1,"clusterMode":true,"clusterConfig":{{"flowId":{flow_id},"thresholdType":1,"sampleCount":10,"windowIntervalMs":1000}}}}"#
+        r#"{{"resource":"flow-{flow_id}","count":{count},"grade":1,"clusterMode":true,"clusterConfig":{{"flowId":{flow_id},"thresholdType":1,"sampleCount":10,"windowIntervalMs":1000}}}}"#
     )
 }
 
@@ -38,17 +41,27 @@ impl Place {
     pub(crate) fn new(root: PathBuf) -> Result<Self> {
         let programs = std::env::current_exe()?.parent().context("no folder")?.to_owned();
         let scratch = tempfile::tempdir()?;
-        let many: Vec<String> = (1..=FLOWS).map(rule).collect();
-        fs::write(scratch.path().join("many.json"), format!("[{}]", many.join(",\n")))?;
-        fs::write(scratch.path().join("one.json"), format!("[{}]", rule(1)))?;
-        Ok(Self { root, programs, scratch })
+        let place = Self { root, programs, scratch };
+        let [count, other] = COUNTS;
+        place.write_rules("one.json", 1, count)?;
+        place.write_rules("many.json", FLOWS, count)?;
+        place.write_rules("others.json", FLOWS, other)?;
+        Ok(place)
+    }
+
+    fn write_rules(&self, name: &str, flows: u32, count: u64) -> Result<()> {
+        let rules: Vec<String> = (1..=flows).map(|id| rule(id, count)).collect();
+        let path = self.scratch(name);
+        fs::write(&path, format!("[{}]", rules.join(",\n")))
+            .with_context(|| path.display().to_string())
     }
 
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.programs.join(name)
     }
 
-    fn scratch(&self, name: &str) -> PathBuf {
+    /// A file that is gone when the run ends.
+    pub(crate) fn scratch(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
 
@@ -112,12 +125,7 @@ impl Server {
                 let echo = placement.server(&place.program("echo-server"));
                 started(place, echo, "token ").map(Ok)
             }
-            Self::Ours => {
-                let mut ours = placement.server(&place.program("token-server"));
-                ours.args(["--listen", "127.0.0.1:0", "--http", "off"]);
-                ours.args(["--max-allowed-qps", "off", "--rules"]).arg(place.scratch("many.json"));
-                started(place, ours, "token ").map(Ok)
-            }
+            Self::Ours => ours(place, placement, &place.scratch("many.json")).map(Ok),
             Self::Java => Ok(match place.peer("java")? {
                 Ok(class_path) => {
                     Ok(started(place, java(place, placement, &class_path), "listening ")?)
@@ -130,6 +138,14 @@ impl Server {
             }),
         }
     }
+}
+
+/// Our server with the rules of `file`.
+pub(crate) fn ours(place: &Place, placement: Placement, file: &Path) -> Result<Running> {
+    let mut ours = placement.server(&place.program("token-server"));
+    ours.args(["--listen", "127.0.0.1:0", "--http", "off"]);
+    ours.args(["--max-allowed-qps", "off", "--rules"]).arg(file);
+    started(place, ours, "token ")
 }
 
 fn java(place: &Place, placement: Placement, class_path: &str) -> Command {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::{
-    decision::Case,
+    decision, memory,
     run::{DEPTHS, Placement, Results, Subject},
 };
 
@@ -61,13 +61,24 @@ fn row(
 }
 
 /// Decisions in-process.
-pub(crate) fn decisions(cases: &[Case]) -> Result<String, std::fmt::Error> {
+pub(crate) fn decisions(cases: &[decision::Case]) -> Result<String, std::fmt::Error> {
     let mut table =
         "| threads | flows | | ns/decision | × governor |\n|---:|---:|---|---:|---:|\n".to_owned();
     for case in cases {
-        let Case { subject, flows, threads, .. } = case;
+        let decision::Case { subject, flows, threads, .. } = case;
         let (ns, ratio) = (case.ns().show(1), case.times_governor().show(2));
         writeln!(table, "| {threads} | {flows} | {subject} | {ns} | {ratio} |")?;
+    }
+    Ok(table)
+}
+
+/// Bytes of flows and hot values.
+pub(crate) fn memory(cases: &[memory::Case]) -> Result<String, std::fmt::Error> {
+    let mut table =
+        "| | amount | bytes each, idle | bytes each, in use |\n|---|---:|---:|---:|\n".to_owned();
+    for memory::Case { subject, amount, idle, in_use } in cases {
+        let idle = idle.map_or(String::new(), |idle| format!("{idle:.0}"));
+        writeln!(table, "| {subject} | {amount} | {idle} | {in_use:.0} |")?;
     }
     Ok(table)
 }

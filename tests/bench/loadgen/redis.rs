@@ -54,6 +54,10 @@ impl Command {
 }
 
 impl Wire for Command {
+    fn batches(&self) -> usize {
+        1
+    }
+
     fn batch(&self, _batch: usize) -> &[u8] {
         &self.requests
     }

@@ -41,6 +41,10 @@ impl Flow {
 }
 
 impl Wire for Flow {
+    fn batches(&self) -> usize {
+        self.batches
+    }
+
     fn batch(&self, batch: usize) -> &[u8] {
         let len = self.depth * REQUEST_LEN;
         let start = batch % self.batches * len;
@@ -56,9 +60,12 @@ impl Wire for Flow {
         tally: &mut Tally,
     ) -> Result<(usize, usize)> {
         let (answers, _) = bytes.as_chunks::<ANSWER_LEN>();
-        let first_xid = (batch % self.batches * self.depth + first) as u64;
+        let xids = (self.batches * self.depth) as u64;
+        let mut next_xid = (batch % self.batches * self.depth + first) as u64;
         let mut ok = 0;
-        for (xid, answer) in (first_xid..).zip(answers) {
+        for answer in answers {
+            let xid = next_xid;
+            next_xid = if xid + 1 == xids { 0 } else { xid + 1 };
             let head = answer.first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
             if head == ANSWER_OK | xid << 16 {
                 ok += 1;
@@ -120,6 +127,15 @@ mod tests {
         let bytes = answers(&[(0, Status::BadRequest)]);
         flow.check(0, 0, &bytes, &mut tally).unwrap();
         assert_eq!(tally.others.into_iter().collect::<Vec<_>>(), [(-4, 1)]);
+    }
+
+    #[test]
+    fn answers_go_on_into_the_next_batch_and_over_the_end() {
+        let flow = Flow::new(8, 4);
+        let bytes = answers(&[7, 0, 1, 2, 3, 4].map(|xid| (xid, Status::Ok)));
+        let mut tally = Tally::default();
+        assert_eq!(flow.check(3, 3, &bytes, &mut tally).unwrap(), (6, 96));
+        assert_eq!((tally.expected, flow.batches()), (6, 2));
     }
 
     #[test]

@@ -6,13 +6,16 @@ use anyhow::Result;
 
 /// A protocol: batches to send, and answers to check.
 pub(crate) trait Wire {
-    /// The requests of one batch. `batch` numbers them from 0, over all connections and without
-    /// end; a protocol with few different batches starts again.
+    /// How many different batches there are.
+    fn batches(&self) -> usize;
+
+    /// The requests of one batch. `batch` numbers them from 0 and without end: after the last
+    /// different one comes the first again.
     fn batch(&self, batch: usize) -> &[u8];
 
     /// Checks the whole answers at the front of `bytes`, of which the first is that to request
-    /// `first` of `batch`, and counts what they say in `tally`. Gives the number of answers and
-    /// of bytes taken.
+    /// `first` of `batch` and the others follow it, into the next batches if need be, and counts
+    /// what they say in `tally`. Gives the number of answers and of bytes taken.
     ///
     /// # Errors
     ///

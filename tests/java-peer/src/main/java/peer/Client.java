@@ -78,6 +78,7 @@ public final class Client {
             case "valid" -> Validity.of(rest);
             case "entry" -> entry(Words.of(rest, "RESOURCE N [COUNT [PRIO]]", 2, 4));
             case "param-entry" -> paramEntry(Words.of(rest, "RESOURCE TYPE:VALUE N", 3, 3));
+            case "paced" -> paced(Words.of(rest, "RESOURCE SECONDS THREADS PORT", 4, 4));
             case "stop" -> stop();
             default -> throw new IllegalArgumentException("unknown command " + nameAndRest[0]);
         };
@@ -185,6 +186,11 @@ public final class Client {
     private static JSONObject paramEntry(Words words) {
         return Entries.run(
             words.text(0), words.integer(2), 1, false, Value.parse(words.text(1)));
+    }
+
+    private static JSONObject paced(Words words) throws Exception {
+        return Paced.run(
+            words.text(0), words.integer(1), words.integer(2), words.integer(3));
     }
 
     private static JSONObject stop() throws Exception {

@@ -1,0 +1,58 @@
+package peer;
+
+import com.alibaba.csp.sentinel.Entry;
+import com.alibaba.csp.sentinel.SphU;
+import com.alibaba.csp.sentinel.slots.block.BlockException;
+import com.alibaba.fastjson.JSONObject;
+import java.net.DatagramPacket;
+import java.net.DatagramSocket;
+import java.net.InetAddress;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/** Threads that call a partner as often as a resource lets them, each call a datagram. */
+final class Paced {
+    private static final byte[] CALL = {1};
+
+    private Paced() {}
+
+    /** Calls {@code port} of this machine for {@code seconds}; a blocked entry is tried again. */
+    static JSONObject run(String resource, int seconds, int threads, int port) throws Exception {
+        long deadline = System.nanoTime() + seconds * 1_000_000_000L;
+        InetAddress partner = InetAddress.getLoopbackAddress();
+        AtomicInteger passed = new AtomicInteger();
+        AtomicInteger blocked = new AtomicInteger();
+        ExecutorService pool = Executors.newFixedThreadPool(threads);
+        try (DatagramSocket socket = new DatagramSocket()) {
+            List<Future<?>> running = new ArrayList<>();
+            for (int i = 0; i < threads; i++) {
+                running.add(pool.submit(() -> {
+                    while (System.nanoTime() - deadline < 0) {
+                        try {
+                            Entry entry = SphU.entry(resource);
+                            socket.send(new DatagramPacket(CALL, CALL.length, partner, port));
+                            entry.exit();
+                            passed.incrementAndGet();
+                        } catch (BlockException e) {
+                            blocked.incrementAndGet();
+                            Thread.sleep(1);
+                        }
+                    }
+                    return null;
+                }));
+            }
+            for (Future<?> thread : running) {
+                thread.get();
+            }
+        } finally {
+            pool.shutdownNow();
+        }
+        return Client.answer()
+            .fluentPut("passed", passed.get())
+            .fluentPut("blocked", blocked.get());
+    }
+}
