@@ -105,6 +105,12 @@ pub trait Algorithm {
     /// Takes `n` tokens, books them for later, or refuses; check and take are one step.
     fn take(&self, state: &mut Self::State, now: Tick, n: u64) -> Verdict;
 
+    /// As [`Self::take`], for who does not ask when to come back: a refusal may not say.
+    #[inline]
+    fn try_take(&self, state: &mut Self::State, now: Tick, n: u64) -> Verdict {
+        self.take(state, now, n)
+    }
+
     /// What [`Self::take`] would answer; changes nothing.
     fn peek(&self, state: &Self::State, now: Tick, n: u64) -> Verdict;
 

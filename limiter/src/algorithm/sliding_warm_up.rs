@@ -127,16 +127,26 @@ impl Algorithm for SlidingWarmUp {
 
     #[inline]
     fn take(&self, state: &mut SlidingWarmUpState, now: Tick, n: u64) -> Verdict {
+        let verdict = self.try_take(state, now, n);
+        if verdict.is_admitted() {
+            return verdict;
+        }
         let SlidingWarmUpState { warmth, ring } = state;
         let shape = self.window.shape();
-        ring.advance(shape, now);
-        warmth.advance(&self.curve, now);
-        if let Some(remaining) = self.room(warmth.limit(), ring.sum(), n) {
-            ring.charge(n);
-            warmth.passed = warmth.passed.saturating_add(n);
-            return Verdict::Pass { remaining };
-        }
         self.refuse(warmth, ring.sum(), ring.later(shape), ring.start(shape).max(now), n)
+    }
+
+    #[inline]
+    fn try_take(&self, state: &mut SlidingWarmUpState, now: Tick, n: u64) -> Verdict {
+        let SlidingWarmUpState { warmth, ring } = state;
+        ring.advance(self.window.shape(), now);
+        warmth.advance(&self.curve, now);
+        let Some(remaining) = self.room(warmth.limit(), ring.sum(), n) else {
+            return Verdict::NEVER;
+        };
+        ring.charge(n);
+        warmth.passed = warmth.passed.saturating_add(n);
+        Verdict::Pass { remaining }
     }
 
     fn peek(&self, state: &SlidingWarmUpState, now: Tick, n: u64) -> Verdict {

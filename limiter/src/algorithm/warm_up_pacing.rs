@@ -114,22 +114,29 @@ impl WarmUpPacing {
 impl Algorithm for WarmUpPacing {
     type State = WarmUpPacingState;
 
-    /// No tokens pass at once and leave the queue as it is.
     #[inline]
     fn take(&self, state: &mut WarmUpPacingState, now: Tick, n: u64) -> Verdict {
+        let verdict = self.try_take(state, now, n);
+        let Verdict::Block { retry: Some(retry) } = verdict else { return verdict };
+        // Until the next second the cost is what it is now.
+        let left = state.reserve.until_next(state.line.seen());
+        let retry = Some(retry).filter(|retry| *retry < left);
+        Verdict::Block { retry: retry.or_else(|| self.retry(state, now, n)) }
+    }
+
+    /// No tokens pass at once and leave the queue as it is. A refusal tells the time until they
+    /// would be accepted at what they cost now.
+    #[inline]
+    fn try_take(&self, state: &mut WarmUpPacingState, now: Tick, n: u64) -> Verdict {
         state.line.see(now);
         if n == 0 && self.rate.per_ns() > 0 {
             return Verdict::Pass { remaining: 0 };
         }
         let Some(cost) = self.cost(state, now, n) else { return Verdict::NEVER };
         let verdict = state.line.join(self.rate.per_ns(), cost, self.longest);
-        if let Verdict::Block { retry } = verdict {
-            // Until the next second the cost is what it is now.
-            let left = state.reserve.until_next(state.line.seen());
-            let retry = retry.filter(|retry| *retry < left).or_else(|| self.retry(state, now, n));
-            return Verdict::Block { retry };
+        if verdict.is_admitted() {
+            state.passed = state.passed.saturating_add(n);
         }
-        state.passed = state.passed.saturating_add(n);
         verdict
     }
 

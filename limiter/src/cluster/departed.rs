@@ -150,5 +150,16 @@ impl Departed {
                 || flow.level.as_ref().is_some_and(|level| level.in_use() > 0)
         });
         self.params.retain(|_, (counting, counter)| !counter.is_idle(counting, room, now));
+        // After a restart, or after many rules have gone, tables that are empty may be large.
+        give_back_if_empty(&mut self.flows);
+        give_back_if_empty(&mut self.params);
+        give_back_if_empty(&mut self.saved_flows);
+        give_back_if_empty(&mut self.saved_params);
+    }
+}
+
+fn give_back_if_empty<T>(table: &mut FxHashMap<i64, T>) {
+    if table.is_empty() {
+        *table = FxHashMap::default();
     }
 }

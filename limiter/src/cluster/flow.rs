@@ -80,7 +80,7 @@ impl Flow {
         let is_usual = self.is_plain && self.namespace.enforces();
         let (true, Used { passed, tally: Tally::Ring(ring), others }) = (is_usual, &mut *used)
         else {
-            return self.decide(used, now, count, Ask::prioritized(prioritized)).into();
+            return self.acquire_otherwise(used, now, count, prioritized);
         };
         let threshold = self.sliding.limit.threshold(&self.namespace);
         ring.advance(self.sliding.shape, now);
@@ -101,6 +101,25 @@ impl Flow {
         others.block_requests += 1;
         others.block_tokens += count;
         Decision::Block
+    }
+
+    /// As [`acquire`](Self::acquire), for all but a plain sliding window.
+    #[inline(never)]
+    fn acquire_otherwise(
+        &self,
+        used: &mut Used,
+        now: Tick,
+        count: u64,
+        prioritized: bool,
+    ) -> Decision {
+        let enforced = self.mode == Mode::Enforce && self.namespace.enforces();
+        let Some(recipe) = self.recipe.as_ref().filter(|_| enforced) else {
+            return self.decide(used, now, count, Ask::prioritized(prioritized)).into();
+        };
+        used.passed.advance(&mut used.others, now);
+        let verdict = self.tuned(used, recipe, now).take(now, count);
+        used.note(verdict, count);
+        verdict.into()
     }
 
     /// Takes `count` tokens if nobody has to wait for them.
@@ -142,10 +161,7 @@ impl Flow {
     /// What the rule itself says. Takes or books, unless it is a peek.
     fn admit(&self, used: &mut Used, now: Tick, count: u64, ask: Ask) -> Verdict {
         match &self.recipe {
-            Some(recipe) if ask.peek => {
-                self.tuned(used, recipe, now).peek(now, count, ask.max_wait)
-            }
-            Some(recipe) => self.tuned(used, recipe, now).take(now, count, ask.max_wait),
+            Some(recipe) => self.tuned(used, recipe, now).ask(now, count, ask),
             None => self.admit_sliding(used, now, count, ask),
         }
     }
@@ -174,20 +190,28 @@ impl Flow {
     }
 
     /// The machine and the state of the flow, brought to its rule and to the clients there are.
-    #[inline]
+    #[inline(always)]
     fn tuned<'a>(&self, used: &'a mut Used, recipe: &Arc<Recipe>, now: Tick) -> &'a mut Tuned {
-        let count = self.rule.count;
         match used.tally {
             Tally::Tuned(ref mut tuned) => {
-                tuned.tune(recipe, count, &self.namespace, now);
+                tuned.tune(recipe, self.rule.count, &self.namespace, now);
                 tuned
             }
-            Tally::Ring(_) | Tally::Lent(_) => {
-                let clients = recipe.clients(&self.namespace);
-                used.tally = Tally::Tuned(Tuned::new(recipe, count, clients, &self.namespace));
-                self.tuned(used, recipe, now)
-            }
+            Tally::Ring(_) | Tally::Lent(_) => self.newly_tuned(used, recipe, now),
         }
+    }
+
+    #[inline(never)]
+    fn newly_tuned<'a>(
+        &self,
+        used: &'a mut Used,
+        recipe: &Arc<Recipe>,
+        now: Tick,
+    ) -> &'a mut Tuned {
+        let clients = recipe.clients(&self.namespace);
+        let tuned = Tuned::new(recipe, self.rule.count, clients, &self.namespace);
+        used.tally = Tally::Tuned(tuned);
+        self.tuned(used, recipe, now)
     }
 
     /// Takes `count` tokens whatever the limit.

@@ -113,10 +113,15 @@ impl Machine {
         }
     }
 
+    /// Takes `n` tokens, or books them. A refusal may not say when to come back.
+    #[inline(always)]
+    pub(crate) fn take(&self, state: &mut State, now: Tick, n: u64) -> Verdict {
+        with!(self, state, now, |a, s, at| a.try_take(s, at, n)).unwrap_or(NEVER)
+    }
+
     /// Takes `n` tokens, or books them for one who waits no longer than `max`; `None`: for as long
     /// as the algorithm lets anybody wait.
-    #[inline]
-    pub(crate) fn take(
+    pub(crate) fn take_within(
         &self,
         state: &mut State,
         now: Tick,
@@ -134,7 +139,7 @@ impl Machine {
         }
     }
 
-    /// What [`take`](Self::take) would answer.
+    /// What [`take_within`](Self::take_within) would answer.
     pub(crate) fn peek(&self, state: &State, now: Tick, n: u64, max: Option<Duration>) -> Verdict {
         match (self, state, max) {
             (Self::Queue(queue), State::Queue(line), Some(max)) => {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{
-    Namespace,
+    Ask, Namespace,
     ledger::Held,
     machine::{Machine, NEVER, State},
     recipe::Recipe,
@@ -16,8 +16,9 @@ use crate::{
     sync::Arc,
 };
 
-/// A state, and the machine that it was used under last.
+/// A state, and the machine that it was used under last. What every decision looks at comes first.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Tuned {
     /// Of the rule that it was used under last.
     recipe: Arc<Recipe>,
@@ -25,10 +26,10 @@ pub(super) struct Tuned {
     /// Nothing passes: the threshold is zero. The machine is the one before it was, or one that
     /// stands in, so that what was used keeps its meaning.
     is_shut: bool,
+    state: State,
+    machine: Machine,
     /// When the machine took the place of another.
     since: Tick,
-    machine: Machine,
-    state: State,
     /// What was on lease when the rule came to count so. It is in the state, and here for a rule
     /// that counts in another way again.
     lent: Option<Box<[Held]>>,
@@ -58,7 +59,7 @@ impl Tuned {
     }
 
     /// Brings it to the machine of that rule and of the clients there are.
-    #[inline]
+    #[inline(always)]
     pub(super) fn tune(
         &mut self,
         recipe: &Arc<Recipe>,
@@ -66,15 +67,16 @@ impl Tuned {
         namespace: &Namespace,
         now: Tick,
     ) {
-        let clients = recipe.clients(namespace);
-        if clients != self.clients || !Arc::ptr_eq(recipe, &self.recipe) {
-            (self.recipe, self.clients) = (Arc::clone(recipe), clients);
-            self.retune(recipe.machine(count, clients, namespace), now);
+        if recipe.clients(namespace) != self.clients || !Arc::ptr_eq(recipe, &self.recipe) {
+            self.retune(recipe, count, namespace, now);
         }
     }
 
     #[inline(never)]
-    fn retune(&mut self, machine: Option<Machine>, now: Tick) {
+    fn retune(&mut self, recipe: &Arc<Recipe>, count: f64, namespace: &Namespace, now: Tick) {
+        let clients = recipe.clients(namespace);
+        (self.recipe, self.clients) = (Arc::clone(recipe), clients);
+        let machine = recipe.machine(count, clients, namespace);
         self.is_shut = machine.is_none();
         if let Some(machine) = machine {
             machine.adopt(&mut self.state, &self.machine, now);
@@ -82,14 +84,21 @@ impl Tuned {
         }
     }
 
-    /// Takes `n` tokens for one who waits no longer than `max`.
-    #[inline]
-    pub(super) fn take(&mut self, now: Tick, n: u64, max: Option<Duration>) -> Verdict {
-        if self.is_shut { NEVER } else { self.machine.take(&mut self.state, now, n, max) }
+    /// Takes `n` tokens. A refusal may not say when to come back.
+    #[inline(always)]
+    pub(super) fn take(&mut self, now: Tick, n: u64) -> Verdict {
+        if self.is_shut { NEVER } else { self.machine.take(&mut self.state, now, n) }
     }
 
-    pub(super) fn peek(&self, now: Tick, n: u64, max: Option<Duration>) -> Verdict {
-        if self.is_shut { NEVER } else { self.machine.peek(&self.state, now, n, max) }
+    /// As [`take`](Self::take), with the time of a refusal, or without taking anything, for one who waits no longer than it
+    /// says.
+    pub(super) fn ask(&mut self, now: Tick, n: u64, ask: Ask) -> Verdict {
+        let Self { machine, state, .. } = self;
+        match (self.is_shut, ask.peek) {
+            (true, _) => NEVER,
+            (false, true) => machine.peek(state, now, n, ask.max_wait),
+            (false, false) => machine.take_within(state, now, n, ask.max_wait),
+        }
     }
 
     /// Takes the tokens of those leases, at the latest moment at which any can be spent.

@@ -102,7 +102,7 @@ impl ParamFlow {
                 && !ask.peek
                 && let Tally::Tuned(Tuned { machine, state, .. }) = &mut counter.tally
             {
-                machine.take(state, now, asked, ask.max_wait);
+                machine.take_within(state, now, asked, ask.max_wait);
             }
         }
         if !sum.is_admitted() || ask.peek {
