@@ -26,7 +26,9 @@ struct Realtime {
 impl Realtime {
     /// One flow, 1, of 2 000 a second.
     fn start(max_tokens: u32, ttl: Duration) -> Self {
-        let engine = Arc::new(ClusterEngine::new(Settings::default()));
+        // However fast the machine is, the rule decides, and no bound on requests.
+        let settings = Settings { max_allowed_qps: None, ..Settings::default() };
+        let engine = Arc::new(ClusterEngine::new(settings));
         let ttl_ms = ttl.as_millis();
         let lease = format!(r#","lease":{{"maxTokens":{max_tokens},"ttlMs":{ttl_ms}}}"#);
         let rule = flow_rule(1, 2_000.0, &lease);
