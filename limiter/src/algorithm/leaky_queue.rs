@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Invalid, Line, Rate, Saved, Verdict, rate::UNITS_MAX};
+use super::{Algorithm, Invalid, Line, Rate, Saved, Verdict, exact::Wide, rate::UNITS_MAX};
 use crate::Tick;
 
 /// Lets tokens go one interval apart; a caller is told how long to wait, and one that would wait
@@ -19,7 +19,7 @@ use crate::Tick;
 pub struct LeakyQueue {
     rate: Rate,
     /// Units, below 2^126.
-    longest: u128,
+    longest: Wide,
 }
 
 impl LeakyQueue {
@@ -27,13 +27,13 @@ impl LeakyQueue {
     /// still accepted. A rate of zero lets nothing through.
     #[must_use]
     pub fn new(rate: Rate, longest: Duration) -> Self {
-        Self { rate, longest: rate.units_in(longest) }
+        Self { rate, longest: Wide::new(rate.units_in(longest)) }
     }
 
     /// The same queue for somebody who waits no longer than `max`.
     #[must_use]
     pub fn within(mut self, max: Duration) -> Self {
-        self.longest = self.longest.min(self.rate.units_in(max));
+        self.longest = Wide::new(self.longest.get().min(self.rate.units_in(max)));
         self
     }
 
@@ -48,7 +48,8 @@ impl LeakyQueue {
         if places == 0 {
             rate = Rate::new(0.0, Duration::from_secs(1))?;
         }
-        Ok(Self { rate, longest: longest.ok_or(Invalid::TooSlow { tokens: places })? })
+        let longest = longest.ok_or(Invalid::TooSlow { tokens: places })?;
+        Ok(Self { rate, longest: Wide::new(longest) })
     }
 
     /// Gives up a booking of `n` tokens whose turn is at `turn`, which is the tick of the request
@@ -70,7 +71,7 @@ impl Algorithm for LeakyQueue {
         match self.rate.units(n).filter(|_| self.rate.per_ns() > 0) {
             None => Verdict::NEVER,
             Some(0) => Verdict::Pass { remaining: 0 },
-            Some(cost) => state.join(self.rate.per_ns(), cost, self.longest),
+            Some(cost) => state.join(self.rate.per_ns(), cost, self.longest.get()),
         }
     }
 
@@ -104,7 +105,7 @@ impl Algorithm for LeakyQueue {
 
     /// Idle once a call as large as the whole queue would go at once.
     fn is_idle(&self, state: &Line, now: Tick) -> bool {
-        let whole = self.longest + self.rate.per_token();
+        let whole = self.longest.get() + self.rate.per_token();
         self.rate.per_ns() == 0 || state.is_clear(self.rate.per_ns(), now, whole)
     }
 

@@ -84,7 +84,7 @@ impl Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bucket {
     rate: Rate,
-    capacity: u128,
+    capacity: Wide,
     /// Whole tokens in the capacity.
     burst: u64,
 }
@@ -98,7 +98,8 @@ impl Bucket {
 
     pub(super) fn with_capacity(rate: Rate, capacity: u128) -> Self {
         let capacity = if rate.per_ns() == 0 { 0 } else { capacity };
-        Self { rate, capacity, burst: div_floor(capacity, rate.per_token()) }
+        let burst = div_floor(capacity, rate.per_token());
+        Self { rate, capacity: Wide::new(capacity), burst }
     }
 
     pub(super) const fn rate(&self) -> &Rate {
@@ -113,11 +114,13 @@ impl Bucket {
         }
         // No overflow: `n` is at most the burst, whose units are below 2^126.
         let used = used + u128::from(n) * self.rate.per_token();
-        if let Some(room) = self.capacity.checked_sub(used) {
+        if let Some(room) = self.capacity.get().checked_sub(used) {
             level.set(used);
             return Verdict::Pass { remaining: div_floor(room, self.rate.per_token()) };
         }
-        Verdict::Block { retry: Some(nanos(div_ceil(used - self.capacity, self.rate.per_ns()))) }
+        Verdict::Block {
+            retry: Some(nanos(div_ceil(used - self.capacity.get(), self.rate.per_ns()))),
+        }
     }
 
     #[inline]

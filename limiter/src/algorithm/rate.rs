@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Invalid;
+use super::{Invalid, exact::Wide};
 
 /// Longest window: 366 days, so that a leap year fits.
 const WINDOW_MAX: Duration = Duration::from_secs(366 * 24 * 3_600);
@@ -23,7 +23,7 @@ pub struct Rate {
     /// `p`, below 2^53 + 1; 0 for a count of zero.
     per_ns: u64,
     /// `q`, from 1 to below 2^126.
-    per_token: u128,
+    per_token: Wide,
 }
 
 impl Rate {
@@ -38,7 +38,7 @@ impl Rate {
         let count = check_count(count)?;
         let window_ns = check_window(window)?;
         if count == 0.0 {
-            return Ok(Self { per_ns: 0, per_token: 1 });
+            return Ok(Self { per_ns: 0, per_token: Wide::new(1) });
         }
         let (odd, twos) = dyadic(count);
         let common = gcd(odd, window_ns);
@@ -48,7 +48,7 @@ impl Rate {
             .checked_shl(twos)
             .filter(|wide| wide >> twos == per_token && *wide < UNITS_MAX)
             .ok_or(Invalid::TooSlow { tokens: 1 })?;
-        Ok(Self { per_ns: odd / common, per_token })
+        Ok(Self { per_ns: odd / common, per_token: Wide::new(per_token) })
     }
 
     /// What `burst` is when a rule names none: the whole tokens of its count, and at least one,
@@ -67,13 +67,13 @@ impl Rate {
     /// Units of one token.
     #[inline]
     pub(super) const fn per_token(&self) -> u128 {
-        self.per_token
+        self.per_token.get()
     }
 
     /// Units of `tokens`; `None` when that is too much work to be counted.
     #[inline]
     pub(super) fn units(&self, tokens: u64) -> Option<u128> {
-        u128::from(tokens).checked_mul(self.per_token).filter(|units| *units < UNITS_MAX)
+        u128::from(tokens).checked_mul(self.per_token()).filter(|units| *units < UNITS_MAX)
     }
 
     /// Units worked off in `time`, which is cut to 2^64 ns.
@@ -151,15 +151,19 @@ mod tests {
     fn is_exact(count: f64, window: Duration) -> bool {
         let rate = Rate::new(count, window).unwrap();
         let exact = BigRational::from_float(count).unwrap() / BigInt::from(window.as_nanos());
-        exact == BigRational::new(rate.per_ns.into(), rate.per_token.into())
+        exact == BigRational::new(rate.per_ns.into(), rate.per_token().into())
     }
 
     #[test]
     fn whole_counts_are_reduced() {
-        assert_eq!(Rate::new(5.0, SECOND).unwrap(), Rate { per_ns: 1, per_token: 200_000_000 });
+        let reduced = |count, window| {
+            let rate = Rate::new(count, window).unwrap();
+            (rate.per_ns(), rate.per_token())
+        };
+        assert_eq!(reduced(5.0, SECOND), (1, 200_000_000));
         let hour = Duration::from_secs(3_600);
-        assert_eq!(Rate::new(1e6, hour).unwrap(), Rate { per_ns: 1, per_token: 3_600_000 });
-        assert_eq!(Rate::new(3.0, SECOND).unwrap(), Rate { per_ns: 3, per_token: 1_000_000_000 });
+        assert_eq!(reduced(1e6, hour), (1, 3_600_000));
+        assert_eq!(reduced(3.0, SECOND), (3, 1_000_000_000));
     }
 
     #[test]

@@ -33,13 +33,13 @@ use crate::{
 pub struct Flow {
     counter: Lazy<Arc<FlowCounter>>,
     namespace: Arc<Namespace>,
-    sliding: Sliding,
     /// Whether the usual decision is all there is to it: a sliding window, enforced.
     is_plain: bool,
     /// The rule's own; a switch of the namespace goes first.
     mode: Mode,
     /// How to make the machine that decides in place of the sliding window.
     recipe: Option<Arc<Recipe>>,
+    sliding: Sliding,
     /// What is in use of a thread-grade rule.
     level: Option<Arc<Level>>,
     rule: FlowRule,

@@ -266,4 +266,17 @@ mod tests {
         let flow = own(r#""thresholdType": 1, "localCount": 2"#);
         assert_eq!((param_passes(&flow, 0, 1), param_passes(&flow, 2_000, 1)), (2, 2));
     }
+
+    #[test]
+    fn memory_that_a_rule_before_had_taken_is_given_back_once() {
+        let rule = param_rule(r#""count": 1"#, r#""thresholdType": 1"#);
+        let first = LocalParam::new(&rule, LocalLimit::Own, None).unwrap();
+        assert_eq!(param_passes(&first, 0, 1), 1);
+        let next = LocalParam::new(&rule, LocalLimit::Own, Some(&first)).unwrap();
+        drop(first);
+        for value in 1..100 {
+            assert_eq!(param_passes(&next, 5_000, value), 1);
+        }
+        assert_eq!(next.0.totals().overflow_uses, 0);
+    }
 }

@@ -25,28 +25,12 @@ pub(crate) enum Machine {
     Calendar(CalendarWindow, Arc<Wall>),
     Log(SlidingLog),
     /// Token bucket, leaky bucket and GCRA, which are one machine.
-    Bucket(Narrow<TokenBucket>),
-    Queue(Narrow<LeakyQueue>),
+    Bucket(TokenBucket),
+    Queue(LeakyQueue),
     WarmUp(Box<SlidingWarmUp>),
     WarmUpQueue(Box<WarmUpPacing>),
     /// Lets nothing through and keeps account of nothing.
     Never,
-}
-
-/// Parameters that hold a `u128`, without the gaps that its alignment makes around them.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, packed(8))]
-pub(crate) struct Narrow<T: Copy>(T);
-
-impl<T: Copy> Narrow<T> {
-    pub(crate) const fn new(wide: T) -> Self {
-        Self(wide)
-    }
-
-    #[inline]
-    const fn get(self) -> T {
-        self.0
-    }
 }
 
 /// What one key has used under one algorithm; what is large is apart.
@@ -78,12 +62,12 @@ macro_rules! with {
                 let $at = $now;
                 Some($do)
             }
-            (Machine::Bucket(narrow), State::Bucket($its)) => {
-                let ($algorithm, $at) = (narrow.get(), $now);
+            (Machine::Bucket($algorithm), State::Bucket($its)) => {
+                let $at = $now;
                 Some($do)
             }
-            (Machine::Queue(narrow), State::Queue($its)) => {
-                let ($algorithm, $at) = (narrow.get(), $now);
+            (Machine::Queue($algorithm), State::Queue($its)) => {
+                let $at = $now;
                 Some($do)
             }
             (Machine::WarmUp($algorithm), State::WarmUp($its)) => {
@@ -130,7 +114,7 @@ impl Machine {
     ) -> Verdict {
         match (self, &mut *state, max) {
             (Self::Queue(queue), State::Queue(line), Some(max)) => {
-                queue.get().within(max).take(line, now, n)
+                queue.within(max).take(line, now, n)
             }
             (Self::WarmUpQueue(queue), State::WarmUpQueue(state), Some(max)) => {
                 queue.within(max).take(state, now, n)
@@ -143,7 +127,7 @@ impl Machine {
     pub(crate) fn peek(&self, state: &State, now: Tick, n: u64, max: Option<Duration>) -> Verdict {
         match (self, state, max) {
             (Self::Queue(queue), State::Queue(line), Some(max)) => {
-                queue.get().within(max).peek(line, now, n)
+                queue.within(max).peek(line, now, n)
             }
             (Self::WarmUpQueue(queue), State::WarmUpQueue(state), Some(max)) => {
                 queue.within(max).peek(state, now, n)
@@ -155,6 +139,18 @@ impl Machine {
     /// Takes `n` tokens whatever the limit.
     pub(crate) fn charge(&self, state: &mut State, now: Tick, n: u64) {
         with!(self, state, now, |a, s, at| a.charge(s, at, n));
+    }
+
+    /// Lets a state see that it is `now`: nothing of it goes back behind that.
+    pub(crate) fn see(&self, state: &mut State, now: Tick) {
+        match (self, state) {
+            // What is given back opens no period.
+            (Self::Calendar(calendar, wall), State::Calendar(state)) => {
+                calendar.charge(state, wall.at(now), 0);
+            }
+            // A charge of nothing would stand in a queue.
+            (_, state) => self.give_back(state, now, 0, Duration::ZERO, Tick(0)),
+        }
     }
 
     /// Gives back `n` tokens that were taken at most `age` ago: no more than still count, so that
@@ -199,8 +195,8 @@ impl Machine {
             // Wall time is what it is, however far the tick is behind.
             Self::Calendar(a, _) => State::Calendar(a.restore(saved, Duration::ZERO)?),
             Self::Log(a) => State::Log(Box::new(a.restore(saved, behind)?)),
-            Self::Bucket(a) => State::Bucket(a.get().restore(saved, behind)?),
-            Self::Queue(a) => State::Queue(a.get().restore(saved, behind)?),
+            Self::Bucket(a) => State::Bucket(a.restore(saved, behind)?),
+            Self::Queue(a) => State::Queue(a.restore(saved, behind)?),
             Self::WarmUp(a) => State::WarmUp(Box::new(a.restore(saved, behind)?)),
             Self::WarmUpQueue(a) => State::WarmUpQueue(Box::new(a.restore(saved, behind)?)),
             Self::Never => return None,
@@ -212,14 +208,13 @@ impl Machine {
     pub(crate) fn adopt(&self, state: &mut State, old: &Self, now: Tick) {
         match (self, &mut *state, old) {
             (Self::Bucket(new), State::Bucket(state), Self::Bucket(old)) => {
-                let (new, old) = (new.get(), old.get());
                 // When the rule changed is not known: since the state was last used, the slower of
                 // both was in force.
                 let drained = if new.speed() < old.speed() { Tick(0) } else { now };
-                new.adopt(state, &old, drained);
+                new.adopt(state, old, drained);
             }
             (Self::Queue(new), State::Queue(state), Self::Queue(old)) => {
-                new.get().adopt(state, &old.get(), now);
+                new.adopt(state, old, now);
             }
             (Self::WarmUp(new), State::WarmUp(state), Self::WarmUp(old)) => {
                 new.adopt(state, old, now);
@@ -256,6 +251,6 @@ mod tests {
 
     #[test]
     fn parameters_and_states_are_small() {
-        assert_eq!((size_of::<Machine>(), size_of::<State>()), (72, 32));
+        assert_eq!((size_of::<Machine>(), size_of::<State>()), (56, 32));
     }
 }

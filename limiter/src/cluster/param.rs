@@ -2,9 +2,12 @@
 
 mod adjust;
 mod explain;
+mod life;
+mod look;
 mod machine;
 mod saved;
 
+pub use look::ParamTotals;
 pub(crate) use machine::{Machines, OfCount};
 
 use std::time::Duration;
@@ -14,7 +17,6 @@ use hashbrown::HashMap;
 
 use super::{
     Ask, Namespace,
-    counting::Counting,
     key::{Key, KeyRef, Param},
     limit::{Limit, whole},
     recipe::Recipe,
@@ -75,23 +77,6 @@ struct Asked {
     index: u32,
     /// Its counter was made for this request.
     is_new: bool,
-}
-
-/// What a hot-parameter rule decided since its counter was made; each only rises but `values`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ParamTotals {
-    /// Requests that passed.
-    pub pass_requests: u64,
-    /// Requests that were told to wait.
-    pub wait_requests: u64,
-    /// Requests that were refused.
-    pub block_requests: u64,
-    /// Requests that passed only because the mode is `shadow`.
-    pub shadow_requests: u64,
-    /// Uses of the counter that values beyond the cap share.
-    pub overflow_uses: u64,
-    /// Values that have a counter of their own now.
-    pub values: usize,
 }
 
 impl ParamFlow {
@@ -250,18 +235,6 @@ impl ParamFlow {
         }
     }
 
-    /// Forgets idle values, letting go of the lock now and then.
-    pub(crate) fn tidy(&self, now: Tick) {
-        const BATCH: usize = 512;
-        loop {
-            let Used { values, machines, .. } = &mut *lock(&self.counter.0);
-            let gauge = Gauge::of(self.window, machines.as_deref());
-            if !values.tidy(gauge, now, &self.room, BATCH) {
-                break;
-            }
-        }
-    }
-
     /// The threshold of a value that has its own.
     #[inline]
     fn own(&self, key: KeyRef<'_>) -> Option<Own> {
@@ -274,71 +247,5 @@ impl ParamFlow {
     /// The threshold of all others.
     fn default(&self) -> Own {
         Own { count: self.rule.count, index: 0 }
-    }
-
-    /// What becomes of the rule's decisions: the widest switch that is not at
-    /// [`Mode::Enforce`] decides.
-    #[must_use]
-    pub fn mode(&self) -> Mode {
-        match self.namespace.mode() {
-            Mode::Enforce => self.mode,
-            switched => switched,
-        }
-    }
-
-    /// The rule as it was loaded.
-    #[must_use]
-    pub fn rule(&self) -> &ParamRule {
-        &self.rule
-    }
-
-    /// The namespace that the flow belongs to.
-    #[must_use]
-    pub fn namespace(&self) -> &Namespace {
-        &self.namespace
-    }
-
-    /// What the rule decided since its counter was made.
-    #[must_use]
-    pub fn totals(&self) -> ParamTotals {
-        let used = lock(&self.counter.0);
-        ParamTotals {
-            overflow_uses: used.values.overflow_uses(),
-            values: used.values.len(),
-            ..used.totals
-        }
-    }
-
-    pub(crate) fn guard(&self) -> &Arc<Namespace> {
-        &self.namespace
-    }
-
-    /// How the rule counts.
-    pub(crate) fn counting(&self) -> Counting {
-        let config = self.rule.cluster.as_ref();
-        config.map_or(Counting::Sliding(self.window), |config| {
-            Counting::of(config, Recipe::behavior_of_param(&self.rule))
-        })
-    }
-
-    /// The counters, for a rule that takes this one's place.
-    pub(crate) fn counter(&self) -> Arc<ParamCounter> {
-        Arc::clone(&self.counter)
-    }
-
-    /// The room that the counters are in.
-    pub(super) fn room(&self) -> &Room {
-        &self.room
-    }
-}
-
-impl ParamCounter {
-    /// Whether nothing of it counts any more, for a rule that counts so.
-    pub(crate) fn is_idle(&self, counting: &Counting, room: &Room, now: Tick) -> bool {
-        const BATCH: usize = 512;
-        let Used { values, machines, .. } = &mut *lock(&self.0);
-        let gauge = Gauge::of(counting.shape(), machines.as_deref());
-        while values.tidy(gauge, now, room, BATCH) {}
-        values.len() == 0 && values.shared_is_idle(gauge, now)
     }
 }

@@ -3,11 +3,7 @@
 
 use std::time::Duration;
 
-use super::{
-    Namespace,
-    limit::TOKENS_MAX,
-    machine::{Machine, Narrow},
-};
+use super::{Namespace, limit::TOKENS_MAX, machine::Machine};
 use crate::{
     Tick,
     algorithm::{
@@ -99,20 +95,24 @@ impl Recipe {
         if threshold > 0.0 { self.build(threshold, times, namespace).ok() } else { None }
     }
 
-    /// A machine that keeps account of what was used while nothing passes. Nearly nothing drips
-    /// into a bucket meanwhile; of other algorithms the number does not matter.
+    /// A machine that keeps account of what was used while nothing passes. Meanwhile nearly nothing
+    /// drips into a bucket, and the next in line goes much later; of other algorithms the number
+    /// does not matter.
     pub(crate) fn stand_in(&self, namespace: &Namespace) -> Machine {
-        let count = if self.is_bucket() { 1.0 / 1_024.0 } else { 1_000.0 };
+        let count = if self.has_pace() { 1.0 / 1_024.0 } else { 1_000.0 };
         self.build(count, 1.0, namespace).unwrap_or(Machine::Never)
     }
 
-    fn is_bucket(&self) -> bool {
+    fn has_pace(&self) -> bool {
         use Algorithm::{Gcra, LeakyBucket, TokenBucket};
-        self.behavior == ControlBehavior::Reject
-            && matches!(
+        match self.behavior {
+            ControlBehavior::Pacing | ControlBehavior::WarmUpPacing => true,
+            ControlBehavior::WarmUp => false,
+            ControlBehavior::Reject => matches!(
                 self.config.algorithm,
                 TokenBucket { .. } | LeakyBucket { .. } | Gcra { .. }
-            )
+            ),
+        }
     }
 
     fn build(&self, count: f64, times: f64, namespace: &Namespace) -> Result<Machine, Invalid> {
@@ -122,7 +122,7 @@ impl Recipe {
             ControlBehavior::Reject => {}
             ControlBehavior::Pacing => {
                 let queue = LeakyQueue::new(config.rate(count)?, self.longest);
-                return Ok(Machine::Queue(Narrow::new(queue)));
+                return Ok(Machine::Queue(queue));
             }
             ControlBehavior::WarmUp => {
                 let per = match config.unit {
@@ -155,7 +155,7 @@ impl Recipe {
             | Algorithm::LeakyBucket { burst }
             | Algorithm::Gcra { burst } => {
                 let bucket = TokenBucket::new(config.rate(count)?, burst.of(count, times))?;
-                Machine::Bucket(Narrow::new(bucket))
+                Machine::Bucket(bucket)
             }
         })
     }

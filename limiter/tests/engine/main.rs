@@ -9,10 +9,16 @@
     reason = "small numbers that the tests make themselves"
 )]
 
+mod calendars;
+mod cases;
+mod churn;
+mod clients;
 mod kinds;
 mod lease_clients;
 mod leases;
 mod promises;
+mod regression;
+mod values;
 
 use std::time::Duration;
 

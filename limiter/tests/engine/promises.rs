@@ -121,9 +121,9 @@ impl Run {
             Step::Ask { count, ask } => {
                 let count = count.min(self.kind.largest(self.count));
                 let explained = self.engine.rules().ask(now, &self.what(count), ask).unwrap();
-                let is_sliding = matches!(self.kind, Kind::Sliding { .. });
+                let looks = matches!(self.kind, Kind::Sliding { .. }) && !self.is_param;
                 let is_refused = explained.decision == Decision::Block;
-                let seen = if is_sliding || !(ask.peek || is_refused) { self.see() } else { 0 };
+                let seen = if looks || !(ask.peek || is_refused) { self.see() } else { 0 };
                 // Whether others saw this tick depends: on what was known before, say.
                 self.floor = self.floor.max(if seen == 0 { self.now } else { 0 });
                 match explained.decision {

@@ -18,17 +18,13 @@ pub(crate) struct Case {
 impl Case {
     /// Nanoseconds that a thread takes for a decision.
     pub(crate) fn ns(&self) -> Spread {
-        spread(self.ns)
+        self.ns.into()
     }
 
     /// The same as a multiple of governor's in the same round.
     pub(crate) fn times_governor(&self) -> Spread {
-        spread(self.times_governor)
+        self.times_governor.into()
     }
-}
-
-fn spread([median, min, max]: [f64; 3]) -> Spread {
-    Spread { median, min, max }
 }
 
 /// Runs the bench.

@@ -1,6 +1,7 @@
 //! Measures our server, its echo baseline and its peers in alternating runs, and writes the page
 //! of results. `scripts/bench` builds everything and starts this.
 
+mod algorithms;
 mod bar;
 mod bars;
 mod cargo;
@@ -56,6 +57,8 @@ enum Part {
     Replaced,
     /// One decision in a process
     Decisions,
+    /// Algorithms beside the sliding window
+    Algorithms,
     /// Bytes of a flow
     Memory,
     /// Decisions of one client with a lease and without
@@ -73,6 +76,9 @@ fn main() -> Result<()> {
     if wanted(Part::Decisions) {
         let decisions = decision::measure(&place, args.quick);
         measured.decisions = decisions.context("decisions in-process")?;
+    }
+    if wanted(Part::Algorithms) {
+        measured.algorithms = algorithms::measure(&place, args.quick).context("algorithms")?;
     }
     if wanted(Part::Memory) {
         measured.memory = memory::measure(&place, args.quick).context("memory")?;

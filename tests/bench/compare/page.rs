@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 use anyhow::Result;
 
 use crate::{
+    algorithms,
     bar::Bar,
     bars, decision, leases, memory,
     replaced::{self, RATE},
@@ -19,6 +20,7 @@ pub(crate) struct Measured {
     pub(crate) free: Results,
     pub(crate) replaced: Vec<replaced::Round>,
     pub(crate) decisions: Vec<decision::Case>,
+    pub(crate) algorithms: Vec<algorithms::Case>,
     pub(crate) memory: Vec<memory::Case>,
     pub(crate) leases: Vec<leases::Round>,
 }
@@ -33,6 +35,7 @@ impl Measured {
             bars.extend(replaced::bars(&self.replaced, effort));
         }
         bars.extend(bars::decisions(&self.decisions));
+        bars.extend(algorithms::bars(&self.algorithms));
         bars.extend(bars::memory(&self.memory));
         if !self.leases.is_empty() {
             bars.push(leases::bar(&self.leases));
@@ -47,7 +50,7 @@ pub(crate) fn write(
     effort: &Effort,
     measured: &Measured,
 ) -> Result<String> {
-    let Measured { pinned, free, replaced, decisions, memory, leases } = measured;
+    let Measured { pinned, free, replaced, decisions, algorithms, memory, leases } = measured;
     let mut page = "# Benchmarks\n\nWritten by `scripts/bench`; not edited by hand.\n\n".to_owned();
     for (name, value) in facts {
         writeln!(page, "- {name}: {value}")?;
@@ -75,6 +78,7 @@ pub(crate) fn write(
     section("Both on all cores", is_there(free), table::servers(free, Placement::Free))?;
     section("Rules replaced under load", !replaced.is_empty(), replaced::table(replaced))?;
     section("One decision inside a process", !decisions.is_empty(), table::decisions(decisions))?;
+    section("Algorithms", !algorithms.is_empty(), algorithms::table(algorithms))?;
     section("Leases", !leases.is_empty(), leases::table(leases))?;
     section("Memory", !memory.is_empty(), table::memory(memory))?;
     writeln!(page, "\n{}", method(effort).trim_end())?;
@@ -118,6 +122,8 @@ request was due. The generator (one thread, {CONNECTIONS} connections) and the s
 nothing changes. In the other the file is renamed over once a second, {replacements} times, each time with another count in \
 each of the 100 000 rules; \"in force\" is when the server says so, after the 0.4 s for which it lets a file come to rest. \
 {replaced} rounds, by turns the one or the other first. How late the generator itself was is a part of the latency.
+- **Algorithms**: each through the engine, in turns with all others: flow rules and values of one hot-parameter rule, one \
+key and 100 000 in a shuffled order, where everything passes and where next to nothing does. The bar is for the worst of the four.
 - **Leases**: the rule lets a client hold up to a million tokens for a second. One client process on a thread and a core, \
 the server on the other; callers are tasks that check one token after the other, and yield after 64. Without a lease the \
 client does not know the rule and asks the server each time.

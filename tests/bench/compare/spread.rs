@@ -8,6 +8,13 @@ pub(crate) struct Spread {
     pub(crate) max: f64,
 }
 
+/// As our benches write it: median, smallest, largest.
+impl From<[f64; 3]> for Spread {
+    fn from([median, min, max]: [f64; 3]) -> Self {
+        Self { median, min, max }
+    }
+}
+
 impl Spread {
     /// Of an even number of values the median is between the two in the middle. `None` when
     /// there are none.

@@ -94,8 +94,7 @@ impl<'a> Gauge<'a> {
     pub(crate) fn see(self, counter: &mut Counter, now: Tick) {
         self.turn(counter, 0, now);
         if let Tally::Tuned(Tuned { machine, state, .. }) = &mut counter.tally {
-            // Not a charge of nothing, which stands in a queue.
-            machine.give_back(state, now, 0, Duration::ZERO, Tick(0));
+            machine.see(state, now);
         }
     }
 
