@@ -118,6 +118,23 @@ pub enum Saved {
     },
 }
 
+impl Saved {
+    /// When it was used last, as exactly as its kind tells.
+    pub(crate) fn seen(&self) -> u64 {
+        match self {
+            Self::SlidingWindow(ring) | Self::SlidingWarmUp { ring, .. } => ring.head_end,
+            Self::FixedWindow { start, .. } | Self::CalendarWindow { start, .. } => *start,
+            Self::SlidingCounter { last, .. }
+            | Self::SlidingLog { last, .. }
+            | Self::Bucket { last, .. }
+            | Self::SmoothBursty { last, .. }
+            | Self::SmoothWarmingUp { last, .. } => *last,
+            Self::LeakyQueue(line) | Self::WarmUpPacing { line, .. } => line.seen,
+            Self::WarmUp { reserve, .. } => reserve.end,
+        }
+    }
+}
+
 /// The callers of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedLine {

@@ -230,6 +230,11 @@ impl Machine {
         }
     }
 
+    /// Whether who comes waits for those before.
+    pub(crate) fn is_queue(&self) -> bool {
+        matches!(self, Self::Queue(_) | Self::WarmUpQueue(_))
+    }
+
     /// Bytes that a state may allocate beside itself.
     pub(crate) fn heap_bytes(&self) -> u64 {
         let bytes = match self {

@@ -145,25 +145,31 @@ impl Values {
         (end < self.chain.places()).then_some(end)
     }
 
-    /// Puts in what a value had used before a restart, if there is room or the value is `pinned`.
+    /// Puts in what a value had used before a restart, as the longest unused one. Gives it back if
+    /// there is no room, unless the value is `pinned`.
     pub(crate) fn put(
         &mut self,
         key: KeyRef<'_>,
         gauge: Gauge<'_>,
-        tally: Tally,
+        counter: Counter,
         room: &Room,
         pinned: bool,
-    ) {
+    ) -> Option<Counter> {
         let bytes = bytes_beside(key, gauge);
-        let has_room = || room.has(self.chain.len(), SLOT_BYTES + u64::from(bytes));
-        if (pinned || has_room()) && self.find(key).is_none() {
-            self.push(key, Counter { tally, asked: 0 }, bytes, room);
+        if self.find(key).is_some() {
+            return None;
         }
+        if !pinned && !room.has(self.chain.len(), SLOT_BYTES + u64::from(bytes)) {
+            return Some(counter);
+        }
+        let at = self.push(key, counter, bytes, room);
+        self.chain.move_to_front(at);
+        None
     }
 
     /// Puts in what values without a counter of their own had used together before a restart.
-    pub(crate) fn put_shared(&mut self, tally: Tally) {
-        self.shared.tally = tally;
+    pub(crate) fn put_shared(&mut self, counter: Counter) {
+        self.shared = counter;
     }
 
     /// Whether nothing that values without a counter of their own have used counts any more.

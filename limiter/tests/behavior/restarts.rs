@@ -108,6 +108,94 @@ fn hot_values_and_those_beyond_the_cap_are_kept_too() {
     }
 }
 
+fn take_of(engine: &ClusterEngine, ms: u64, value: i64, count: i32) -> Decision {
+    engine.snapshot().acquire_param(at(ms), 1, count, [Param::Long(value)]).unwrap()
+}
+
+fn with_values_max(values_max: usize) -> ClusterEngine {
+    ClusterEngine::new(Settings { max_allowed_qps: None, values_max, ..Settings::default() })
+}
+
+#[test]
+fn after_a_restart_the_value_that_falls_idle_first_makes_room_first() {
+    let list = [param(1, 5.0, "", "")];
+    let before = with_values_max(3);
+    before.replace(rules("ns", &list)).unwrap();
+    for (ms, value) in [(0, 1), (100, 2), (200, 3), (900, 1)] {
+        take_of(&before, ms, value, 2);
+    }
+    let after = with_values_max(3);
+    after.restore(at(950), at(950), saved(&before, 950));
+    after.replace(rules("ns", &list)).unwrap();
+    assert_eq!(take_of(&after, 1_150, 4, 1), Decision::Pass { remaining: 4 });
+    let totals = after.rules().param(1).unwrap().totals();
+    assert_eq!((totals.values, totals.overflow_uses), (3, 0), "in the place of 2");
+    assert_eq!(take_of(&after, 1_150, 1, 4), Decision::Block, "1 is still there");
+}
+
+/// Each with the time at which all that was used is there again.
+const OF_VALUES: [(&str, &str, u64); 6] = [
+    ("", "", 1_000),
+    ("", r#","algorithm":"fixedWindow""#, 1_000),
+    ("", r#","algorithm":"slidingLog""#, 1_000),
+    ("", r#","algorithm":"tokenBucket""#, 1_200),
+    ("", r#","calendar":"minute""#, 60_000),
+    (r#","controlBehavior":2,"maxQueueingTimeMs":800"#, "", 2_000),
+];
+
+#[test]
+fn values_beyond_a_smaller_cap_take_no_more_than_was_left_to_each() {
+    for (fields, cluster, whole) in OF_VALUES {
+        let list = [param(1, 5.0, fields, cluster)];
+        let left = |engine: &ClusterEngine, ms, value| {
+            (0..20).filter(|_| take_of(engine, ms, value, 1) != Decision::Block).count()
+        };
+        let before = with_values_max(9);
+        before.replace(rules("ns", &list)).unwrap();
+        for (value, uses) in [(1_i64, 1), (2, 4), (3, 2), (4, 3), (5, 1)] {
+            for _ in 0..uses {
+                take_of(&before, 10 * value.unsigned_abs(), value, 1);
+            }
+        }
+        let records = || saved(&before, 60);
+        // Each alone, so that none is refused for what another takes now.
+        for value in 1..=5 {
+            let (same, smaller) = (with_values_max(9), with_values_max(2));
+            for engine in [&same, &smaller] {
+                engine.restore(at(60), at(60), records());
+                engine.replace(rules("ns", &list)).unwrap();
+            }
+            assert_eq!(smaller.rules().param(1).unwrap().totals().values, 2);
+            let (was_left, is_left) = (left(&same, 60, value), left(&smaller, 60, value));
+            if value >= 4 {
+                assert_eq!(is_left, was_left, "{fields}{cluster}: {value} was among the last used");
+            } else {
+                assert!(is_left <= was_left, "{fields}{cluster}: {value} took {is_left}");
+            }
+            // It does not shut anybody out for longer than what was used counts.
+            let free = with_values_max(2);
+            free.restore(at(60), at(60), records());
+            free.replace(rules("ns", &list)).unwrap();
+            let fresh = if fields.is_empty() { 5 } else { 4 };
+            assert!(left(&free, 60 + whole, value) >= fresh, "{fields}{cluster}: {value}");
+        }
+    }
+}
+
+#[test]
+fn what_is_shared_after_a_smaller_cap_is_what_two_values_had_used_at_most() {
+    let list = [param(1, 10.0, "", "")];
+    let before = with_values_max(100);
+    before.replace(rules("ns", &list)).unwrap();
+    for value in 0..100 {
+        take_of(&before, 0, value, 3);
+    }
+    let after = with_values_max(1);
+    after.restore(at(0), at(0), saved(&before, 0));
+    after.replace(rules("ns", &list)).unwrap();
+    assert_eq!(take_of(&after, 0, 1_000, 1), Decision::Pass { remaining: 3 });
+}
+
 #[test]
 fn a_rule_that_is_loaded_later_still_finds_its_use_and_is_written_meanwhile() {
     let day = flow(1, 5.0, KINDS[1]);

@@ -7,7 +7,7 @@ use crate::{
     cluster::{
         counting::Counting,
         departed::SavedParam,
-        key::{Key, KeyRef},
+        key::Key,
         saved::{Kind, Record, Restart, restored_ring, saved_ring},
         values::{At, Counter, Gauge, Tally, Tuned},
     },
@@ -51,7 +51,12 @@ impl ParamCounter {
 
 impl ParamFlow {
     /// Goes on with what the values had used before a restart, where it means the same.
-    pub(crate) fn restore(&self, saved: &SavedParam, restart: Restart) {
+    ///
+    /// Those that were used last get the room there is. What the others had used counts in the
+    /// counter that they share from now on, so that none may take more than it might have: as the
+    /// use of the last of them, and with it that of the one that had used most, as if it were taken
+    /// now. So the shared counter holds at most what two of them had used.
+    pub(crate) fn restore(&self, saved: SavedParam, restart: Restart) {
         let used = &mut *self.lock();
         if let Some(recipe) = &self.recipe {
             let clients = recipe.clients(&self.namespace).max(1);
@@ -60,16 +65,36 @@ impl ParamFlow {
         }
         let Used { values, machines, .. } = used;
         let gauge = Gauge::of(self.window, machines.as_deref());
-        for (key, saved) in &saved.values {
-            let key: KeyRef<'_> = Key::as_ref(key);
-            let own = self.own(key);
+        let SavedParam { values: list, shared } = saved;
+        let list = list.into_iter().map(|(key, saved)| (Some(key), saved));
+        let mut list: Vec<_> = list.chain(shared.map(|saved| (None, saved))).collect();
+        list.sort_by_key(|(_, saved)| saved.seen());
+        let mut beyond: Option<(Counter, u64)> = None;
+        for (key, saved) in list.into_iter().rev() {
+            let key = key.as_ref().map(Key::as_ref);
+            let own = key.and_then(|key| self.own(key));
             let index = own.map_or(0, |own| own.index);
-            if let Some(tally) = gauge.restore(saved, index, restart) {
-                values.put(key, gauge, tally, &self.room, own.is_some());
+            let Some(tally) = gauge.restore(&saved, index, restart) else { continue };
+            let counter = Counter { tally, asked: 0 };
+            if gauge.is_idle(&counter, restart.at) {
+                continue;
+            }
+            let left = match key {
+                Some(key) => values.put(key, gauge, counter, &self.room, own.is_some()),
+                None => Some(counter),
+            };
+            match (left, &mut beyond) {
+                (None, _) => {}
+                (Some(last), None) => beyond = Some((last, 0)),
+                (Some(other), Some((_, most))) => {
+                    *most = gauge.weight(&other, restart.at).max(*most);
+                }
             }
         }
-        if let Some(tally) = saved.shared.as_ref().and_then(|it| gauge.restore(it, 0, restart)) {
-            values.put_shared(tally);
+        if let Some((mut shared, most)) = beyond {
+            gauge.turn(&mut shared, 0, restart.at);
+            shared.charge(restart.at, most);
+            values.put_shared(shared);
         }
     }
 }

@@ -88,6 +88,13 @@ impl Chain {
         }
     }
 
+    pub(super) fn move_to_front(&mut self, at: u32) {
+        if self.first != at {
+            self.unlink(at);
+            self.link_first(at);
+        }
+    }
+
     fn unlink(&mut self, at: u32) {
         let Some(slot) = self.get(at) else { return };
         let (before, after) = (slot.before, slot.after);
@@ -111,6 +118,18 @@ impl Chain {
             None => self.first = at,
         }
         self.last = at;
+    }
+
+    fn link_first(&mut self, at: u32) {
+        let first = self.first;
+        if let Some(slot) = self.get_mut(at) {
+            (slot.before, slot.after) = (NONE, first);
+        }
+        match self.get_mut(first) {
+            Some(slot) => slot.before = at,
+            None => self.last = at,
+        }
+        self.first = at;
     }
 }
 
@@ -145,6 +164,13 @@ mod tests {
         assert_eq!(order(&chain), [0, 2]);
         assert_eq!(chain.push(Slot::new(KeyRef::Bits(0, 9), 0)), at[1], "places are used again");
         assert_eq!(order(&chain), [0, 2, 9]);
+        for _ in 0..2 {
+            chain.move_to_front(at[2]);
+            assert_eq!(order(&chain), [2, 0, 9]);
+        }
+        chain.move_to_end(at[2]);
+        chain.move_to_front(at[1]);
+        assert_eq!((order(&chain), chain.last), (vec![9, 0, 2], at[2]));
         chain.remove(at[2]);
         chain.remove(at[0]);
         chain.remove(at[1]);

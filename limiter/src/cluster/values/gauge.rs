@@ -144,6 +144,17 @@ impl<'a> Gauge<'a> {
         }
     }
 
+    /// Tokens that say at least as much as the counter at `now`, when another one that was never
+    /// used is charged with them.
+    pub(crate) fn weight(self, counter: &Counter, now: Tick) -> u64 {
+        // Of calls in a queue the first goes at once.
+        let first = match self {
+            Self::Machines(machines) => u64::from(machines.get(0).machine.is_queue()),
+            Self::Sliding(_) => 0,
+        };
+        self.used(counter, now).saturating_add(first)
+    }
+
     /// Bytes that a counter allocates beside itself.
     pub(crate) fn heap_bytes(self) -> u64 {
         match self {
