@@ -23,7 +23,7 @@
 //! | [`CalendarWindow`] | 2 × count, around a border | 16 bytes | the next period |
 //! | [`SlidingWindow`] | count, in whole buckets | 128 bytes + 8 a bucket over ten | less than one window |
 //! | [`SlidingCounter`] | just under 2 × count, see there | 24 bytes | one to two windows |
-//! | [`SlidingLog`] | count | 48 bytes + 8 a token | one window |
+//! | [`SlidingLog`] | count | 56 bytes + 16 a tick of the window | one window |
 //! | [`TokenBucket`], [`LeakyMeter`], [`Gcra`] | burst + count | 24 bytes | burst / rate |
 //! | [`LeakyQueue`] | count + the first call | 24 bytes | no burst: calls wait |
 //! | [`WarmUp`] | 2 × the threshold in force | 40 bytes | the next second |

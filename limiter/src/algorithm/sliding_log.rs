@@ -9,30 +9,98 @@ use super::{
 };
 use crate::Tick;
 
-/// Most tokens that a log remembers: 80 to 160 KB a key.
+/// Most tokens that a log remembers: 160 to 320 KB a key if each came at a tick of its own.
 const LOG_MAX: u64 = 10_000;
 
 /// Never lets more than the count pass in any window, wherever it begins.
 ///
 /// *Formula*: `|{taken at t : now - t < window}| + n <= ⌊count⌋`. *Burst*: the count at once, and
-/// again exactly one window later. *Memory*: 48 bytes and 8 for each token of the window; the log
-/// doubles as it fills up (so up to 16) and is never allocated for again. *Cost*: constant a token;
-/// a peek is a binary search.
+/// again exactly one window later. *Memory*: 56 bytes and 16 for each tick of the window at which
+/// tokens were taken; the log doubles as it fills up (so up to 32) and is never allocated for again.
+/// *Cost*: constant, however many tokens; a refusal and a peek are a binary search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlidingLog {
     limit: u64,
     window_ns: u64,
 }
 
-/// When one key took its tokens: 48 bytes, and those on the heap.
+/// When one key took its tokens: 56 bytes, and those on the heap.
 #[derive(Clone, Debug, Default)]
 pub struct SlidingLogState {
     last: Tick,
-    /// One tick a token, oldest first.
-    taken: VecDeque<Tick>,
+    /// One entry a tick, oldest first.
+    taken: VecDeque<Run>,
+    /// Tokens that were ever taken and are not in the log any more.
+    gone: u64,
     /// Tokens that were charged over the limit and have no place in the log. None is newer than
     /// the oldest that has, and all count until that leaves.
     over: u64,
+}
+
+/// The tokens of one tick: those up to `end` that no run before it has, counted as
+/// [`SlidingLogState::gone`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    at: Tick,
+    end: u64,
+}
+
+impl SlidingLogState {
+    /// Tokens in the log.
+    fn len(&self) -> u64 {
+        self.taken.back().map_or(0, |run| run.end - self.gone)
+    }
+
+    /// Where the tokens of the run at `index` begin.
+    fn start(&self, index: usize) -> u64 {
+        let before = index.checked_sub(1).and_then(|before| self.taken.get(before));
+        before.map_or(self.gone, |run| run.end)
+    }
+
+    /// The run that has the token before `end`.
+    fn run_to(&self, end: u64) -> usize {
+        self.taken.partition_point(|run| run.end < end)
+    }
+
+    /// Puts in `n` tokens of the last tick.
+    fn push(&mut self, n: u64) {
+        if n == 0 {
+            return;
+        }
+        let (at, end) = (self.last, self.start(self.taken.len()) + n);
+        match self.taken.back_mut() {
+            Some(run) if run.at == at => run.end = end,
+            _ => self.taken.push_back(Run { at, end }),
+        }
+    }
+
+    /// Forgets the oldest `n` tokens, of which there are as many.
+    fn forget(&mut self, n: u64) {
+        self.gone += n;
+        while self.taken.front().is_some_and(|run| run.end <= self.gone) {
+            self.taken.pop_front();
+        }
+    }
+
+    /// Forgets all but the oldest `n` tokens.
+    fn truncate(&mut self, n: u64) {
+        let end = self.gone + n;
+        let runs = if n == 0 { 0 } else { self.run_to(end) + 1 };
+        self.taken.truncate(runs);
+        if let Some(last) = self.taken.back_mut() {
+            last.end = last.end.min(end);
+        }
+    }
+
+    /// Forgets the `n` tokens after `start`, which is where a run begins, of which there are as
+    /// many.
+    fn forget_after(&mut self, start: u64, n: u64) {
+        let whole = self.run_to(start + 1)..self.taken.partition_point(|run| run.end <= start + n);
+        for run in self.taken.range_mut(whole.end..) {
+            run.end -= n;
+        }
+        self.taken.drain(whole);
+    }
 }
 
 impl SlidingLog {
@@ -63,19 +131,20 @@ impl SlidingLog {
 
     fn advance(&self, state: &mut SlidingLogState, now: Tick) {
         state.last = state.last.max(now);
-        while state.taken.front().is_some_and(|taken| self.is_past(*taken, state.last)) {
+        while let Some(run) = state.taken.front().filter(|run| self.is_past(run.at, state.last)) {
+            state.gone = run.end;
             state.taken.pop_front();
             state.over = 0;
         }
     }
 
-    /// How many tokens of the log have left the window, and how many beside it have not.
+    /// How many runs of the log have left the window, and how many tokens beside it have not.
     fn past(&self, state: &SlidingLogState, now: Tick) -> (usize, u64) {
-        let past = state.taken.partition_point(|taken| self.is_past(*taken, now));
+        let past = state.taken.partition_point(|run| self.is_past(run.at, now));
         (past, if past == 0 { state.over } else { 0 })
     }
 
-    /// Decides when the first `past` tokens of the log have left the window, and `over` of those
+    /// Decides when the first `past` runs of the log have left the window, and `over` of the tokens
     /// beside it have not.
     #[inline]
     fn decide(
@@ -88,15 +157,16 @@ impl SlidingLog {
         if n > self.limit || self.limit == 0 {
             return Verdict::NEVER;
         }
-        let used = ((state.taken.len() - past) as u64).saturating_add(over);
+        let start = state.start(past);
+        let used = (state.gone + state.len() - start).saturating_add(over);
         if let Some(remaining) = self.limit.saturating_sub(used).checked_sub(n) {
             return Verdict::Pass { remaining };
         }
         // As many must leave first, at least one, since something is used if nothing of `n` fits.
         // Those beside the log go with its first.
         let leaving = (used - (self.limit - n)).saturating_sub(over).max(1);
-        let last = past + usize::try_from(leaving).unwrap_or(usize::MAX) - 1;
-        let leaves = state.taken.get(last).map_or(0, |taken| now.0 - taken.0);
+        let last = state.taken.get(state.run_to(start + leaving));
+        let leaves = last.map_or(0, |run| now.0 - run.at.0);
         Verdict::Block { retry: Some(Duration::from_nanos(self.window_ns - leaves)) }
     }
 }
@@ -109,9 +179,7 @@ impl Algorithm for SlidingLog {
         self.advance(state, now);
         let verdict = self.decide(state, (0, state.over), state.last, n);
         if verdict.is_admitted() {
-            for _ in 0..n {
-                state.taken.push_back(state.last);
-            }
+            state.push(n);
         }
         verdict
     }
@@ -126,8 +194,7 @@ impl Algorithm for SlidingLog {
         self.advance(state, now);
         let over = state.over.min(n);
         state.over -= over;
-        let n = usize::try_from(n - over).unwrap_or(usize::MAX);
-        state.taken.truncate(state.taken.len().saturating_sub(n));
+        state.truncate(state.len().saturating_sub(n - over));
     }
 
     /// The oldest tokens that can be meant are forgotten.
@@ -136,11 +203,11 @@ impl Algorithm for SlidingLog {
         if self.is_past(since, state.last) {
             return;
         }
-        let first = state.taken.partition_point(|taken| *taken < since);
+        let first = state.taken.partition_point(|run| run.at < since);
         let over = if first == 0 { state.over.min(n) } else { 0 };
         state.over -= over;
-        let n = usize::try_from(n - over).unwrap_or(usize::MAX);
-        state.taken.drain(first..state.taken.len().min(first.saturating_add(n)));
+        let start = state.start(first);
+        state.forget_after(start, (n - over).min(state.gone + state.len() - start));
     }
 
     /// Only the newest tokens up to the limit decide anything, so that older ones are put beside
@@ -148,32 +215,34 @@ impl Algorithm for SlidingLog {
     fn charge(&self, state: &mut SlidingLogState, now: Tick, n: u64) {
         self.advance(state, now);
         // One at least, whose leaving is that of the others.
-        let places = usize::try_from(self.limit.max(1)).unwrap_or(usize::MAX);
-        let entries = usize::try_from(n).unwrap_or(usize::MAX).min(places);
-        let oldest = (state.taken.len() + entries).saturating_sub(places);
-        state.taken.drain(..oldest);
-        state.taken.extend(std::iter::repeat_n(state.last, entries));
-        state.over = state.over.saturating_add(oldest as u64).saturating_add(n - entries as u64);
+        let places = self.limit.max(1);
+        let in_log = n.min(places);
+        let oldest = (state.len() + in_log).saturating_sub(places);
+        state.forget(oldest);
+        state.push(in_log);
+        state.over = state.over.saturating_add(oldest).saturating_add(n - in_log);
     }
 
     /// Those beside the log count until the oldest in it leaves.
     fn used(&self, state: &SlidingLogState, now: Tick) -> u64 {
         let (past, over) = self.past(state, state.last.max(now));
-        ((state.taken.len() - past) as u64).saturating_add(over)
+        (state.gone + state.len() - state.start(past)).saturating_add(over)
     }
 
     fn is_idle(&self, state: &SlidingLogState, now: Tick) -> bool {
-        state.taken.back().is_none_or(|taken| self.is_past(*taken, state.last.max(now)))
+        state.taken.back().is_none_or(|run| self.is_past(run.at, state.last.max(now)))
     }
 
     fn save(&self, state: &SlidingLogState, now: Tick) -> Saved {
         let (past, over) = self.past(state, state.last.max(now));
-        Saved::SlidingLog {
-            window_ns: self.window_ns,
-            last: state.last.0,
-            over,
-            taken: state.taken.range(past..).map(|taken| taken.0).collect(),
+        let mut taken = Vec::new();
+        let mut start = state.start(past);
+        for run in state.taken.range(past..) {
+            let tokens = usize::try_from(run.end - start).unwrap_or(usize::MAX);
+            taken.extend(std::iter::repeat_n(run.at.0, tokens));
+            start = run.end;
         }
+        Saved::SlidingLog { window_ns: self.window_ns, last: state.last.0, over, taken }
     }
 
     fn restore(&self, saved: &Saved, behind: Duration) -> Option<SlidingLogState> {
@@ -184,10 +253,14 @@ impl Algorithm for SlidingLog {
         let mut taken: Vec<Tick> = taken.iter().map(|taken| back(*taken, behind)).collect();
         taken.sort_unstable();
         let older = taken.len().saturating_sub(usize::try_from(LOG_MAX).unwrap_or(usize::MAX));
-        taken.drain(..older);
         let over = if taken.is_empty() { 0 } else { over.saturating_add(older as u64) };
-        let last = back(*last, behind).max(taken.last().copied().unwrap_or_default());
-        Some(SlidingLogState { last, taken: taken.into(), over })
+        let mut state = SlidingLogState { over, ..SlidingLogState::default() };
+        for at in taken.into_iter().skip(older) {
+            state.last = at;
+            state.push(1);
+        }
+        state.last = back(*last, behind).max(state.last);
+        Some(state)
     }
 }
 
@@ -203,14 +276,47 @@ mod tests {
     }
 
     #[test]
-    fn the_state_is_48_bytes_and_at_most_16_a_token() {
-        assert_eq!(size_of::<SlidingLogState>(), 48);
+    fn the_state_is_56_bytes_and_at_most_32_a_token() {
+        assert_eq!(size_of::<SlidingLogState>(), 56);
         let (log, mut state) = (log(10_000.0, SECOND), SlidingLogState::default());
         for t in 0..100 {
             admitted(&log, &mut state, at(t * 100), 2_000);
             log.charge(&mut state, at(t * 100), if t % 3 == 0 { u64::MAX } else { 900 });
         }
-        assert!(state.taken.capacity() * size_of::<Tick>() <= 16 * 10_000);
+        assert!(state.taken.capacity() * size_of::<Run>() <= 32 * 10_000);
+    }
+
+    #[test]
+    fn what_is_taken_or_charged_at_one_tick_is_one_entry() {
+        let (log, mut state) = (log(10_000.0, SECOND), SlidingLogState::default());
+        assert_eq!(log.take(&mut state, at(0), 4_000), pass(6_000));
+        log.charge(&mut state, at(0), 9_000);
+        assert_eq!((state.taken.len(), log.used(&state, at(0))), (1, 13_000));
+        log.charge(&mut state, at(1), 9_999);
+        assert_eq!((state.taken.len(), log.used(&state, at(1))), (2, 22_999));
+        log.charge(&mut state, at(2), u64::MAX);
+        assert_eq!((state.taken.len(), log.used(&state, at(2))), (1, u64::MAX));
+        assert_eq!(log.take(&mut state, at(1_002), 10_000), pass(0));
+        log.give_back_since(&mut state, at(1_500), at(1_002), 10_000);
+        assert_eq!((state.taken.len(), log.used(&state, at(1_500))), (0, 0));
+    }
+
+    #[test]
+    fn what_is_given_back_out_of_the_middle_leaves_the_others_where_they_are() {
+        let (log, mut state) = (log(20.0, SECOND), SlidingLogState::default());
+        for (ms, n) in [(0, 3), (100, 4), (200, 5), (300, 6)] {
+            assert!(log.take(&mut state, at(ms), n).is_admitted());
+        }
+        // One of 100 stays, and all of 0, 200 and 300.
+        log.give_back_since(&mut state, at(300), at(50), 3);
+        let used = |state: &_| [300, 1_000, 1_100, 1_200, 1_300].map(|ms| log.used(state, at(ms)));
+        assert_eq!(used(&state), [15, 12, 11, 6, 0]);
+        log.give_back_since(&mut state, at(300), at(50), 4);
+        assert_eq!((used(&state), state.taken.len()), ([11, 8, 8, 6, 0], 3));
+        log.give_back(&mut state, at(300), 7);
+        assert_eq!((used(&state), state.taken.len()), ([4, 1, 1, 0, 0], 2));
+        log.give_back_since(&mut state, at(300), at(0), u64::MAX);
+        assert_eq!((used(&state), state.taken.len()), ([0; 5], 0));
     }
 
     #[test]
@@ -274,7 +380,7 @@ mod tests {
         let (five, mut state) = (log(5.0, SECOND), SlidingLogState::default());
         assert_eq!(five.take(&mut state, at(0), 2), pass(3));
         five.charge(&mut state, at(400), 731);
-        assert_eq!((five.used(&state, at(400)), state.taken.len()), (733, 5));
+        assert_eq!((five.used(&state, at(400)), state.len()), (733, 5));
         assert_eq!(five.take(&mut state, at(500), 1), retry(ms(900)));
         five.give_back_since(&mut state, at(500), at(401), 731);
         assert_eq!(five.used(&state, at(500)), 733, "taken before that");
@@ -302,7 +408,8 @@ mod tests {
         assert_eq!(five.take(&mut state, at(300), 4), retry(ms(900)));
         assert_eq!(five.used(&restored(at(0).0, &[]), at(0)), 0, "nothing would ever end them");
         let state = restored(0, &[0; 20_000]);
-        assert_eq!((state.taken.len(), five.used(&state, at(0))), (10_000, 20_009));
+        assert_eq!((state.len(), five.used(&state, at(0))), (10_000, 20_009));
+        assert_eq!(state.taken.len(), 1);
     }
 
     #[test]

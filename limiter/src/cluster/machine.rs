@@ -239,7 +239,7 @@ impl Machine {
     pub(crate) fn heap_bytes(&self) -> u64 {
         let bytes = match self {
             // A log doubles as it fills up.
-            Self::Log(log) => size_of::<SlidingLogState>() as u64 + 16 * log.limit(),
+            Self::Log(log) => size_of::<SlidingLogState>() as u64 + 32 * log.limit(),
             Self::WarmUp(_) => size_of::<SlidingWarmUpState>() as u64,
             Self::WarmUpQueue(_) => size_of::<WarmUpPacingState>() as u64,
             _ => 0,
