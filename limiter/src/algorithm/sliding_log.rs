@@ -12,6 +12,9 @@ use crate::Tick;
 /// Most tokens that a log remembers: 160 to 320 KB a key if each came at a tick of its own.
 const LOG_MAX: u64 = 10_000;
 
+/// Entries for which there is room in the shortest log.
+const RUNS_MIN: usize = 4;
+
 /// Never lets more than the count pass in any window, wherever it begins.
 ///
 /// *Formula*: `|{taken at t : now - t < window}| + n <= ⌊count⌋`. *Burst*: the count at once, and
@@ -49,6 +52,35 @@ impl SlidingLogState {
     /// Tokens in the log.
     fn len(&self) -> u64 {
         self.taken.back().map_or(0, |run| run.end - self.gone)
+    }
+
+    /// Bytes that the log allocates.
+    pub(crate) fn heap_bytes(&self) -> u64 {
+        (self.taken.capacity() * size_of::<Run>()) as u64
+    }
+
+    /// Gives back what a log that was far longer has left; as much again may come before it grows.
+    pub(crate) fn give_back_heap(&mut self) {
+        if self.taken.len() < self.taken.capacity() / 8 {
+            self.taken.shrink_to(RUNS_MIN.max(2 * self.taken.len()));
+        }
+    }
+
+    /// Makes do with so many bytes, or those of four entries: joins neighbours, the earlier with
+    /// the later, so that no token is forgotten before its time. It may then count for longer, by
+    /// less than a window: none is put later than now, and none after the first has left.
+    pub(crate) fn make_do_with(&mut self, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let most = (bytes / size_of::<Run>()).max(RUNS_MIN);
+        while self.taken.len() > most {
+            // Every other one goes, its tokens to the next, but never the first or the last.
+            let (last, mut index) = (self.taken.len() - 1, 0);
+            self.taken.retain(|_| {
+                index += 1;
+                index % 2 == 1 || index > last
+            });
+        }
+        self.taken.shrink_to(most);
     }
 
     /// Where the tokens of the run at `index` begin.
@@ -120,10 +152,8 @@ impl SlidingLog {
         Ok(Self { limit, window_ns: check_window(window)? })
     }
 
-    /// Most tokens that it holds.
-    pub(crate) const fn limit(&self) -> u64 {
-        self.limit
-    }
+    /// Bytes that the shortest log allocates.
+    pub(crate) const HEAP_MIN: u64 = (RUNS_MIN * size_of::<Run>()) as u64;
 
     fn is_past(&self, taken: Tick, now: Tick) -> bool {
         now.0.saturating_sub(taken.0) >= self.window_ns
@@ -299,6 +329,35 @@ mod tests {
         assert_eq!(log.take(&mut state, at(1_002), 10_000), pass(0));
         log.give_back_since(&mut state, at(1_500), at(1_002), 10_000);
         assert_eq!((state.taken.len(), log.used(&state, at(1_500))), (0, 0));
+    }
+
+    #[test]
+    fn a_log_that_makes_do_with_less_forgets_no_token_before_its_time() {
+        let (log, mut state) = (log(1_000.0, SECOND), SlidingLogState::default());
+        for t in 0..101 {
+            assert_eq!(log.take(&mut state, at(t), 2), pass(998 - 2 * t));
+        }
+        let whole = state.clone();
+        for (bytes, entries) in [(1_024, 51), (1_024, 51), (100, 5), (0, 3)] {
+            state.make_do_with(bytes);
+            assert_eq!(state.taken.len(), entries);
+            assert!(state.heap_bytes() <= bytes.max(SlidingLog::HEAP_MIN));
+            for t in 100..1_200 {
+                assert!(log.used(&state, at(t)) >= log.used(&whole, at(t)), "{bytes} {t}");
+            }
+            assert_eq!((log.used(&state, at(999)), log.used(&state, at(1_100))), (202, 0));
+        }
+    }
+
+    #[test]
+    fn a_log_that_was_long_gives_its_memory_back() {
+        let (log, mut state) = (log(10_000.0, SECOND), SlidingLogState::default());
+        assert_eq!((0..1_000).map(|t| admitted(&log, &mut state, at(t), 1)).sum::<usize>(), 1_000);
+        state.give_back_heap();
+        assert!(state.heap_bytes() >= 16_000, "it is in use");
+        log.take(&mut state, at(1_990), 1);
+        state.give_back_heap();
+        assert_eq!((state.len(), state.heap_bytes()), (10, 320));
     }
 
     #[test]

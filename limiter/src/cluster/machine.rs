@@ -235,16 +235,14 @@ impl Machine {
         matches!(self, Self::Queue(_) | Self::WarmUpQueue(_))
     }
 
-    /// Bytes that a state may allocate beside itself.
+    /// Bytes that a state which was hardly used allocates beside itself.
     pub(crate) fn heap_bytes(&self) -> u64 {
-        let bytes = match self {
-            // A log doubles as it fills up.
-            Self::Log(log) => size_of::<SlidingLogState>() as u64 + 32 * log.limit(),
+        match self {
+            Self::Log(_) => size_of::<SlidingLogState>() as u64 + SlidingLog::HEAP_MIN,
             Self::WarmUp(_) => size_of::<SlidingWarmUpState>() as u64,
             Self::WarmUpQueue(_) => size_of::<WarmUpPacingState>() as u64,
             _ => 0,
-        };
-        bytes.next_multiple_of(16)
+        }
     }
 }
 

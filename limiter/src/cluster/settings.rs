@@ -20,7 +20,8 @@ pub struct Settings {
     /// Live hot values of one rule; further new ones share one counter.
     pub values_max: usize,
     /// Bytes of memory for the live hot values of all rules together; beyond, new ones share their
-    /// rule's one counter. A value of eight bytes in a window of ten buckets takes about 250.
+    /// rule's one counter, and sliding logs join entries, so that a token may count for up to two
+    /// windows. A value of eight bytes in a window of ten buckets takes about 250.
     pub values_bytes_max: u64,
     /// Concurrency tokens of all rules that may be held at once, 64 bytes each; at most
     /// [`Concurrency::TOKENS_MAX`](crate::Concurrency::TOKENS_MAX).

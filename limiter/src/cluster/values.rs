@@ -8,12 +8,14 @@
 
 mod chain;
 mod gauge;
+mod heap;
 mod index;
 mod room;
 mod slab;
 
 use self::{
     chain::{Chain, Slot},
+    heap::heap_of,
     index::Index,
     room::Account,
 };
@@ -41,9 +43,11 @@ pub(crate) struct Values {
     /// there is room. A new counter begins as this one: the value may be among those that it
     /// answered for, and no new one lies behind the time at which another was forgotten.
     shared: Counter,
+    /// Bytes that it allocates, if it grows.
+    shared_heap: u32,
     overflow_uses: u64,
     account: Account,
-    /// Bytes that keys and counters take beside their slots.
+    /// Bytes that keys and counters allocate.
     beside: u64,
 }
 
@@ -67,23 +71,22 @@ impl Values {
         self.free_idle(gauge, now);
         self.free_idle(gauge, now);
         self.settle(room);
-        let bytes = bytes_beside(key, gauge);
+        let bytes = text_bytes(key) + u64::from(heap_of(&self.shared, gauge));
         // One request asks each value in one place, so also when there is room at its second name.
-        let is_full = || !room.has(self.chain.len(), SLOT_BYTES + u64::from(bytes));
+        let is_full = || !room.has(self.chain.len(), SLOT_BYTES + bytes);
         if !pinned && (self.shared.asked > 0 || is_full()) {
             self.overflow_uses += 1;
             return (At::Shared, false);
         }
         let counter = Counter { tally: self.shared.tally.clone(), asked: 0 };
-        (At::Own(self.push(key, counter, bytes, room)), true)
+        (At::Own(self.push(key, counter, gauge, room)), true)
     }
 
-    fn push(&mut self, key: KeyRef<'_>, counter: Counter, bytes: u32, room: &Room) -> u32 {
-        let mut slot = Slot::new(key, bytes);
-        slot.counter = counter;
-        let at = self.chain.push(slot);
+    fn push(&mut self, key: KeyRef<'_>, counter: Counter, gauge: Gauge<'_>, room: &Room) -> u32 {
+        let heap = heap_of(&counter, gauge);
+        let at = self.chain.push(Slot::new(key, counter, heap));
         self.index.insert(self.index.hash(key), at);
-        self.beside += u64::from(bytes);
+        self.beside += text_bytes(key) + u64::from(heap);
         self.settle(room);
         at
     }
@@ -155,14 +158,14 @@ impl Values {
         room: &Room,
         pinned: bool,
     ) -> Option<Counter> {
-        let bytes = bytes_beside(key, gauge);
         if self.find(key).is_some() {
             return None;
         }
-        if !pinned && !room.has(self.chain.len(), SLOT_BYTES + u64::from(bytes)) {
+        let bytes = text_bytes(key) + u64::from(heap_of(&counter, gauge));
+        if !pinned && !room.has(self.chain.len(), SLOT_BYTES + bytes) {
             return Some(counter);
         }
-        let at = self.push(key, counter, bytes, room);
+        let at = self.push(key, counter, gauge, room);
         self.chain.move_to_front(at);
         None
     }
@@ -189,6 +192,9 @@ impl Values {
         if self.chain.len() == 0 {
             (self.index, self.chain) = (Index::default(), Chain::default());
         }
+        if self.shared_heap > 0 {
+            self.weigh(At::Shared, gauge, room);
+        }
         self.settle(room);
         in_a_row < patience
     }
@@ -212,8 +218,9 @@ impl Values {
 
     fn forget(&mut self, at: u32) {
         let Some(slot) = self.chain.get(at) else { return };
-        let hash = self.index.hash(slot.key.as_ref());
-        self.beside -= u64::from(slot.bytes);
+        let key = slot.key.as_ref();
+        let hash = self.index.hash(key);
+        self.beside -= text_bytes(key) + u64::from(slot.heap);
         self.index.remove(hash, at);
         self.chain.remove(at);
     }
@@ -237,13 +244,12 @@ impl Values {
 /// What one more value takes, about: its slot and its place in the index.
 const SLOT_BYTES: u64 = size_of::<Option<Slot>>() as u64 + 32;
 
-/// Bytes that a value's text and its counter allocate.
-fn bytes_beside(key: KeyRef<'_>, gauge: Gauge<'_>) -> u32 {
-    let text = match key {
+/// Bytes that a value's text allocates.
+fn text_bytes(key: KeyRef<'_>) -> u64 {
+    match key {
         KeyRef::Bits(..) => 0,
         KeyRef::Str(text) => text.len() as u64 + 16,
-    };
-    u32::try_from(text + gauge.heap_bytes()).unwrap_or(u32::MAX)
+    }
 }
 
 #[cfg(test)]

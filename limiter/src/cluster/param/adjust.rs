@@ -90,6 +90,7 @@ impl ParamFlow {
             };
             let index = own.map_or(0, |own| own.index);
             change(gauge, index, values.counter(at, gauge, index, now));
+            values.weigh(at, gauge, &self.room);
         }
     }
 }

@@ -103,6 +103,7 @@ impl ParamFlow {
                 && let Tally::Tuned(Tuned { machine, state, .. }) = &mut counter.tally
             {
                 machine.take_within(state, now, asked, ask.max_wait);
+                values.weigh(at, gauge, &self.room);
             }
         }
         if !sum.is_admitted() || ask.peek {
@@ -145,4 +146,90 @@ fn both(a: Verdict, b: Verdict) -> Verdict {
 /// The longest of the times, `None` standing for never.
 pub(super) fn longest(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
     a.zip(b).map(|(a, b)| a.max(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ClusterEngine, Decision, Settings, What,
+        cluster::values::At,
+        rule::{Contents, merge, parse},
+        sync::lock,
+    };
+
+    const BOUND: u64 = 1 << 18;
+
+    fn engine(count: u32) -> ClusterEngine {
+        let text = format!(
+            r#"[{{"resource":"r","paramIdx":0,"count":{count},"clusterMode":true,
+                "clusterConfig":{{"flowId":1,"thresholdType":1,"algorithm":"slidingLog"}}}}]"#
+        );
+        let settings =
+            Settings { values_bytes_max: BOUND, max_allowed_qps: None, ..Settings::default() };
+        let engine = ClusterEngine::new(settings);
+        let parsed = parse(&text, "test", "ns", Contents::Mixed, true).unwrap();
+        engine.replace(merge(vec![parsed]).unwrap()).unwrap();
+        engine
+    }
+
+    /// What the rule's logs allocate, and what the account of the engine says in all.
+    fn bytes(engine: &ClusterEngine) -> (u64, u64) {
+        let rules = engine.rules();
+        let param = rules.param(1).unwrap();
+        let (mut logs, used) = (0, lock(&param.counter.0));
+        used.values.each(0, u32::MAX, |_, counter| logs += counter.heap_bytes());
+        (logs + used.values.peek(At::Shared).heap_bytes(), param.room.used())
+    }
+
+    fn passes(engine: &ClusterEngine, ms: u64, value: i64) -> bool {
+        let decided = engine.rules().acquire_param(Tick::from_ms(ms), 1, 1, [Param::Long(value)]);
+        decided.unwrap() != Decision::Block
+    }
+
+    #[test]
+    fn a_flood_that_grows_logs_stays_within_the_bound_and_within_the_count() {
+        // Each at 500 ticks: three times as much as there is room for.
+        const VALUES: usize = 100;
+        let engine = engine(500);
+        let mut passed = vec![Vec::new(); VALUES];
+        for ms in (10_000..13_000).step_by(2) {
+            for (value, passed) in (0..).zip(&mut passed) {
+                if passes(&engine, ms, value) {
+                    passed.push(ms);
+                }
+            }
+            let (logs, account) = bytes(&engine);
+            assert!(logs <= account && account <= BOUND, "{logs} {account} at {ms}");
+        }
+        assert_eq!(engine.rules().param(1).unwrap().totals().values, VALUES);
+        for passed in &passed {
+            assert_eq!(passed.iter().filter(|ms| **ms < 11_000).count(), 500, "the first window");
+            let is_within = |run: &[u64]| run[500] - run[0] >= 1_000;
+            assert!(passed.windows(501).all(is_within));
+            // Half of what there might be in three windows, at the worst.
+            assert!(passed.len() >= 750, "{}", passed.len());
+        }
+        // Of whom few are left, much is given back.
+        for (value, _) in (0..).zip(&passed) {
+            assert!(passes(&engine, 20_000, value));
+        }
+        let (logs, account) = bytes(&engine);
+        assert!(logs <= account && account < 100 * (176 + 32 + 128) * 2, "{logs} {account}");
+        engine.tidy(Tick::from_ms(30_000), std::time::UNIX_EPOCH);
+        assert_eq!(bytes(&engine).1, 0);
+    }
+
+    #[test]
+    fn what_is_charged_or_reset_is_in_the_account_too() {
+        let engine = engine(500);
+        let what = What::Param { id: 1, count: 3, values: &[Param::Long(7)] };
+        for ms in 0..100 {
+            engine.rules().charge(Tick::from_ms(ms), &what).unwrap();
+        }
+        let (logs, account) = bytes(&engine);
+        assert!(logs >= 1_600 && logs <= account, "{logs} {account}");
+        engine.rules().reset(Tick::from_ms(100), &what).unwrap();
+        assert_eq!(account - bytes(&engine).1, 128 * 16 - 64, "as one that was hardly used");
+    }
 }

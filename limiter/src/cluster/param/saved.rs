@@ -95,6 +95,7 @@ impl ParamFlow {
             gauge.turn(&mut shared, 0, restart.at);
             shared.charge(restart.at, most);
             values.put_shared(shared);
+            values.weigh(At::Shared, gauge, &self.room);
         }
     }
 }

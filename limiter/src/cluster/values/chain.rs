@@ -10,16 +10,15 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Slot {
     pub(super) key: Key,
     pub(super) counter: Counter,
-    /// Bytes that key and counter take beside the slot.
-    pub(super) bytes: u32,
+    /// Bytes that the counter allocates.
+    pub(super) heap: u32,
     before: u32,
     after: u32,
 }
 
 impl Slot {
-    pub(super) fn new(key: KeyRef<'_>, bytes: u32) -> Self {
-        let counter = Counter::default();
-        Self { key: key.to_key(), counter, bytes, before: NONE, after: NONE }
+    pub(super) fn new(key: KeyRef<'_>, counter: Counter, heap: u32) -> Self {
+        Self { key: key.to_key(), counter, heap, before: NONE, after: NONE }
     }
 }
 
@@ -137,6 +136,10 @@ impl Chain {
 mod tests {
     use super::*;
 
+    fn slot(key: u64) -> Slot {
+        Slot::new(KeyRef::Bits(0, key), Counter::default(), 0)
+    }
+
     /// The keys in the order of the chain.
     fn order(chain: &Chain) -> Vec<u64> {
         let mut keys = Vec::new();
@@ -153,8 +156,7 @@ mod tests {
     #[test]
     fn the_longest_unused_is_first_whatever_is_used_and_removed() {
         let mut chain = Chain::default();
-        let at: Vec<u32> =
-            (0..4).map(|key| chain.push(Slot::new(KeyRef::Bits(0, key), 0))).collect();
+        let at: Vec<u32> = (0..4).map(|key| chain.push(slot(key))).collect();
         chain.move_to_end(at[0]);
         chain.move_to_end(at[2]);
         chain.move_to_end(at[2]);
@@ -162,7 +164,7 @@ mod tests {
         chain.remove(at[3]);
         chain.remove(at[1]);
         assert_eq!(order(&chain), [0, 2]);
-        assert_eq!(chain.push(Slot::new(KeyRef::Bits(0, 9), 0)), at[1], "places are used again");
+        assert_eq!(chain.push(slot(9)), at[1], "places are used again");
         assert_eq!(order(&chain), [0, 2, 9]);
         for _ in 0..2 {
             chain.move_to_front(at[2]);

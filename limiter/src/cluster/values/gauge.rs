@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::{
     Tick, WindowShape,
+    algorithm::SlidingLogState,
     cluster::{
         machine::{Machine, State},
         param::{Machines, OfCount},
@@ -155,7 +156,16 @@ impl<'a> Gauge<'a> {
         self.used(counter, now).saturating_add(first)
     }
 
-    /// Bytes that a counter allocates beside itself.
+    /// Whether a counter allocates more as it is used.
+    #[inline]
+    pub(crate) fn grows(self) -> bool {
+        match self {
+            Self::Sliding(_) => false,
+            Self::Machines(machines) => matches!(*machines.get(0).machine, Machine::Log(_)),
+        }
+    }
+
+    /// Bytes that a counter allocates beside itself, at least.
     pub(crate) fn heap_bytes(self) -> u64 {
         match self {
             Self::Sliding(shape) => Ring::heap_bytes(shape),
@@ -165,6 +175,37 @@ impl<'a> Gauge<'a> {
 }
 
 impl Counter {
+    fn log(&mut self) -> Option<&mut SlidingLogState> {
+        match &mut self.tally {
+            Tally::Tuned(Tuned { state: State::Log(log), .. }) => Some(log),
+            _ => None,
+        }
+    }
+
+    /// Bytes that a log allocates; of any other counter they are known from the gauge.
+    pub(crate) fn heap_bytes(&self) -> u64 {
+        match &self.tally {
+            Tally::Tuned(Tuned { state: State::Log(log), .. }) => {
+                size_of::<SlidingLogState>() as u64 + log.heap_bytes()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Gives back what a log does not need.
+    pub(crate) fn give_back_heap(&mut self) {
+        if let Some(log) = self.log() {
+            log.give_back_heap();
+        }
+    }
+
+    /// Makes do with so many bytes, as far as a log can.
+    pub(crate) fn make_do_with(&mut self, bytes: u64) {
+        if let Some(log) = self.log() {
+            log.make_do_with(bytes.saturating_sub(size_of::<SlidingLogState>() as u64));
+        }
+    }
+
     /// Takes `count` tokens whatever the limit.
     pub(crate) fn charge(&mut self, now: Tick, count: u64) {
         match &mut self.tally {

@@ -22,11 +22,16 @@ impl Room {
 
     /// Whether there is room for `bytes` more, of one value more than a rule's `values`.
     pub(super) fn has(&self, values: usize, bytes: u64) -> bool {
-        values < self.values && self.used().saturating_add(bytes) <= self.bytes
+        values < self.values && self.has_bytes(bytes)
+    }
+
+    /// Whether there is room for `bytes` more.
+    pub(super) fn has_bytes(&self, bytes: u64) -> bool {
+        self.used().saturating_add(bytes) <= self.bytes
     }
 
     /// Bytes that all rules use.
-    pub(super) fn used(&self) -> u64 {
+    pub(crate) fn used(&self) -> u64 {
         // Relaxed: a bound on memory may be passed by what is being allocated at this moment.
         self.used.load(Ordering::Relaxed)
     }

@@ -111,10 +111,10 @@ impl Chunk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::key::KeyRef;
+    use crate::cluster::{key::KeyRef, values::Counter};
 
     fn slot(key: u64) -> Slot {
-        Slot::new(KeyRef::Bits(0, key), 0)
+        Slot::new(KeyRef::Bits(0, key), Counter::default(), 0)
     }
 
     #[test]
