@@ -1,12 +1,13 @@
 //! Whatever is done to a flow, in whatever order and at whatever ticks: no window ever holds more
-//! tokens than the rule allows, counted from a list of every token that was really used.
+//! tokens than the rule allowed when the last of them was admitted, counted from a list of every
+//! token that was really used.
 #![expect(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
     reason = "small generated numbers"
 )]
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use limiter::{
     Ask, ClusterEngine, Decision, LeaseId, Record, Settings, Tick, What,
@@ -15,10 +16,13 @@ use limiter::{
 use proptest::prelude::*;
 
 const TTL_MS: u64 = 150;
-const BUCKET_MS: u64 = 100;
-const BUCKETS: u64 = 10;
 
-#[derive(Clone, Debug)]
+/// A window in milliseconds, and its buckets.
+type Shape = (u64, u64);
+
+const SHAPES: [Shape; 5] = [(1_000, 10), (1_000, 1), (600, 2), (300, 3), (2_000, 20)];
+
+#[derive(Clone, Copy, Debug)]
 enum Step {
     Acquire {
         count: i32,
@@ -41,14 +45,18 @@ enum Step {
         part: u32,
     },
     Count(u32),
+    /// Another window, in which a flow begins anew.
+    Window(Shape),
     /// The rule moves, or goes, or comes back.
     Namespace(Option<bool>),
     /// Saves everything and goes on in another engine.
     Restart,
+    /// Forgets what does not count any more.
+    Tidy,
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let max_wait = prop_oneof![3 => Just(None), 1 => (0_u64..120).prop_map(Some)];
+    let max_wait = prop_oneof![3 => Just(None), 1 => (0_u64..400).prop_map(Some)];
     prop_oneof![
         12 => (1_i32..5, any::<bool>(), max_wait).prop_map(|(count, prioritized, max_wait_ms)| {
             Step::Acquire { count, prioritized, max_wait_ms }
@@ -60,55 +68,86 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (1_u32..6).prop_map(Step::Spend),
         1 => Just(Step::Return),
         2 => (any::<usize>(), 1_u32..4).prop_map(|(which, part)| Step::GiveBack { which, part }),
-        1 => (0_u32..20).prop_map(Step::Count),
+        2 => (0_u32..20).prop_map(Step::Count),
+        1 => prop::sample::select(SHAPES.to_vec()).prop_map(Step::Window),
         1 => prop::option::of(any::<bool>()).prop_map(Step::Namespace),
         1 => Just(Step::Restart),
+        1 => Just(Step::Tidy),
     ]
 }
 
-fn rules(count: u32, namespace: Option<bool>, lease: bool) -> Vec<NamespaceRules> {
-    let Some(other) = namespace else { return Vec::new() };
-    let name = if other { "b" } else { "a" };
-    let lease = if lease {
-        format!(r#","lease":{{"maxTokens":6,"ttlMs":{TTL_MS}}}"#)
-    } else {
-        String::new()
-    };
-    let text = format!(
-        r#"[{{"resource":"f","count":{count},"clusterMode":true,
-            "clusterConfig":{{"flowId":1,"thresholdType":1{lease}}}}}]"#
-    );
-    merge(vec![parse(&text, "test", name, Contents::Mixed, true).unwrap()]).unwrap()
+/// The rule, as it is to be in force.
+#[derive(Clone, Copy)]
+struct Rule {
+    count: u32,
+    shape: Shape,
+    lends: bool,
+    /// `None`: there is no rule.
+    namespace: Option<bool>,
+}
+
+impl Rule {
+    fn load(self, engine: &ClusterEngine) {
+        engine.replace(self.parsed()).unwrap();
+    }
+
+    fn parsed(self) -> Vec<NamespaceRules> {
+        let Self { count, shape: (ms, buckets), lends, namespace } = self;
+        let Some(other) = namespace else { return Vec::new() };
+        let name = if other { "b" } else { "a" };
+        let lease = if lends {
+            format!(r#","lease":{{"maxTokens":6,"ttlMs":{TTL_MS}}}"#)
+        } else {
+            String::new()
+        };
+        let text = format!(
+            r#"[{{"resource":"f","count":{count},"clusterMode":true,"clusterConfig":{{
+                "flowId":1,"thresholdType":1,"thresholdUnit":"window",
+                "windowIntervalMs":{ms},"sampleCount":{buckets}{lease}}}}}]"#
+        );
+        merge(vec![parse(&text, "test", name, Contents::Mixed, true).unwrap()]).unwrap()
+    }
 }
 
 fn engine() -> ClusterEngine {
     ClusterEngine::new(Settings { max_allowed_qps: None, ..Settings::default() })
 }
 
+/// When tokens were admitted, in the order of all of them, and the count in force then.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Admitted {
+    order: usize,
+    count: u32,
+}
+
 /// One lease as its client sees it.
 struct Purse {
     id: LeaseId,
+    admitted: Admitted,
     left: u32,
     spent: u32,
     until: u64,
 }
 
-/// Tokens that were really used: bucket and number.
+/// Tokens that were really used in the window that there is: when, how many, and how they came.
 #[derive(Default)]
-struct Truth(Vec<(u64, u64)>);
+struct Truth(Vec<(u64, u64, Admitted)>);
 
 impl Truth {
-    fn used(&mut self, ms: u64, count: u64) {
-        self.0.push((ms / BUCKET_MS, count));
+    fn used(&mut self, ms: u64, tokens: u64, admitted: Admitted) {
+        self.0.push((ms, tokens, admitted));
     }
 
-    /// Most tokens in a run of buckets.
-    fn fullest(&self) -> u64 {
-        let in_window = |first: u64| {
-            let window = first..first + BUCKETS;
-            self.0.iter().filter(|(bucket, _)| window.contains(bucket)).map(|(_, n)| n).sum()
-        };
-        self.0.iter().map(|(bucket, _)| in_window(*bucket)).max().unwrap_or(0)
+    /// The tokens of every run of buckets that begins with one, and the count that was in force when
+    /// the last of them was admitted. None is admitted into a full window, so they are no more.
+    fn windows(&self, (ms, buckets): Shape) -> impl Iterator<Item = (u64, u32)> {
+        let bucket = move |at: u64| at * buckets / ms;
+        self.0.iter().map(move |(first, ..)| {
+            let window = bucket(*first)..bucket(*first) + buckets;
+            let within = self.0.iter().filter(|(at, n, _)| *n > 0 && window.contains(&bucket(*at)));
+            let last = within.clone().map(|(.., admitted)| admitted).max();
+            (within.map(|(_, n, _)| n).sum(), last.map_or(0, |last| last.count))
+        })
     }
 }
 
@@ -116,33 +155,40 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_window_holds_more_than_the_highest_count_that_was_in_force(
+    fn no_window_holds_more_than_was_in_force_when_its_last_token_was_admitted(
         start in 1_000_000_u64..1_001_000,
-        has_leases in any::<bool>(),
+        lends in any::<bool>(),
+        shape in prop::sample::select(SHAPES.to_vec()),
         steps in prop::collection::vec(step(), 1..200),
     ) {
         let (mut engine, mut truth) = (engine(), Truth::default());
-        let (mut count, mut namespace, mut most) = (10, Some(false), 10);
-        engine.replace(rules(count, namespace, has_leases)).unwrap();
-        // `now` may step back; the time that the flow has seen does not.
-        let (mut now, mut latest) = (start, 0);
+        let mut rule = Rule { count: 10, shape, lends, namespace: Some(false) };
+        rule.load(&engine);
+        // The window that the flow was counted in last.
+        let mut counted = shape;
+        // `now` may step back; the time that the flow has seen does not. Nor does that of a flow
+        // whose counter is another one: none remembers the time for it.
+        let (mut now, mut latest, mut floor) = (start, 0, 0);
         let mut purses: Vec<Purse> = Vec::new();
         let mut taken: Vec<(usize, u64)> = Vec::new();
-        for step in steps {
-            if namespace.is_some() && !matches!(step, Step::Clock(_)) {
+        for (order, step) in steps.into_iter().enumerate() {
+            if rule.namespace.is_some() && !matches!(step, Step::Clock(_)) {
                 latest = latest.max(now);
                 let peek = Ask { peek: true, ..Ask::default() };
                 engine.snapshot().ask(Tick::from_ms(now), &What::Flow { id: 1, count: 1 }, peek).unwrap();
             }
+            let admitted = Admitted { order, count: rule.count };
+            let uses = truth.0.len();
+            let bucket_ms = rule.shape.0 / rule.shape.1;
             match step {
-                Step::Clock(by) => now = now.saturating_add_signed(by),
-                Step::Count(to) => {
-                    (count, most) = (to, most.max(to));
-                    engine.replace(rules(count, namespace, has_leases)).unwrap();
-                }
-                Step::Namespace(to) => {
-                    namespace = to;
-                    engine.replace(rules(count, namespace, has_leases)).unwrap();
+                Step::Clock(by) => now = now.saturating_add_signed(by).max(floor),
+                Step::Count(count) => rule.count = count,
+                Step::Window(shape) => rule.shape = shape,
+                Step::Namespace(namespace) => rule.namespace = namespace,
+                Step::Tidy => {
+                    now = now.max(latest);
+                    floor = now;
+                    engine.tidy(Tick::from_ms(now), UNIX_EPOCH + Duration::from_millis(now));
                 }
                 Step::Restart => {
                     let mut records: Vec<Record> = Vec::new();
@@ -152,9 +198,10 @@ proptest! {
                     }).unwrap();
                     engine = self::engine();
                     engine.restore(Tick::from_ms(latest), Tick::from_ms(latest), records);
-                    engine.replace(rules(count, namespace, has_leases)).unwrap();
+                    rule.load(&engine);
                     // A clock that starts again does not start before the last one's end.
                     now = now.max(latest);
+                    floor = now;
                 }
                 Step::Acquire { count, prioritized, max_wait_ms } => {
                     let max_wait = max_wait_ms.map(Duration::from_millis);
@@ -165,12 +212,12 @@ proptest! {
                     match asked.map(|explained| explained.decision) {
                         Ok(Decision::Pass { .. }) => {
                             taken.push((truth.0.len(), now));
-                            truth.used(latest, tokens);
+                            truth.used(latest, tokens, admitted);
                         }
                         Ok(Decision::Wait { wait }) => {
                             prop_assert!(prioritized && max_wait.is_none_or(|max| wait <= max));
                             taken.push((truth.0.len(), now));
-                            truth.used(latest + BUCKET_MS, tokens);
+                            truth.used(latest + bucket_ms, tokens, admitted);
                         }
                         Ok(Decision::Block) | Err(_) => {}
                     }
@@ -187,7 +234,7 @@ proptest! {
                         prop_assert!(leased.granted <= want.min(6));
                         // Counted from when it was sent: at the tick that the server saw, or before.
                         let until = now + leased.ttl.as_millis() as u64;
-                        purses.push(Purse { id, left: leased.granted, spent: 0, until });
+                        purses.push(Purse { id, admitted, left: leased.granted, spent: 0, until });
                     }
                 }
                 Step::Spend(count) => {
@@ -200,7 +247,7 @@ proptest! {
                     let _no_rule = engine.snapshot().lease(Tick::from_ms(now), 1, 0, returned);
                 }
                 Step::GiveBack { which, part } => {
-                    if taken.is_empty() || namespace.is_none() {
+                    if taken.is_empty() || rule.namespace.is_none() {
                         continue;
                     }
                     let (index, at) = taken.swap_remove(which % taken.len());
@@ -211,7 +258,22 @@ proptest! {
                     truth.0[index].1 -= back;
                 }
             }
-            prop_assert!(truth.fullest() <= u64::from(most), "{} of {most}", truth.fullest());
+            if matches!(step, Step::Count(_) | Step::Window(_) | Step::Namespace(_)) {
+                rule.load(&engine);
+            }
+            if rule.namespace.is_some() && rule.shape != counted {
+                // What was taken before does not count, and nothing of it can be given back; what
+                // is on lease counts on.
+                counted = rule.shape;
+                (truth, taken) = (Truth::default(), Vec::new());
+                now = now.max(latest);
+                floor = now;
+            }
+            if truth.0.len() > uses {
+                for (tokens, most) in truth.windows(counted) {
+                    prop_assert!(tokens <= u64::from(most), "{tokens} of {most} after {order}");
+                }
+            }
         }
     }
 }
@@ -221,6 +283,6 @@ fn spend(purse: &mut Purse, count: u32, now: u64, truth: &mut Truth) {
     let count = count.min(purse.left);
     if now < purse.until && count > 0 {
         (purse.left, purse.spent) = (purse.left - count, purse.spent + count);
-        truth.used(now, count.into());
+        truth.used(now, count.into(), purse.admitted);
     }
 }
