@@ -32,7 +32,7 @@ pub(crate) struct Used {
 pub(super) enum Tally {
     /// Of a sliding window.
     Ring(Ring),
-    /// Of a sliding window of which tokens are, or were, on lease.
+    /// Of a sliding window of which tokens are on lease, or were until a moment ago.
     Lent(Box<Lent>),
     /// Of every other algorithm.
     Tuned(Tuned),
@@ -66,17 +66,21 @@ impl FlowCounter {
 impl Used {
     /// The sliding window at `now`, and the tokens that are on lease of it.
     pub(super) fn window(&mut self, shape: WindowShape, now: Tick) -> (&mut Ring, u64) {
+        if let Tally::Lent(lent) = &mut self.tally {
+            let Lent { ring, ledger } = &mut **lent;
+            self.passed.add_tokens(ledger.settle(ring, shape, now));
+            ring.advance(shape, now);
+            if ledger.is_over(ring.start(shape)) {
+                // What its leases were charged with is in the ring.
+                self.tally = Tally::Ring(std::mem::take(ring));
+            }
+        }
         match self.tally {
             Tally::Ring(ref mut ring) => {
                 ring.advance(shape, now);
                 (ring, 0)
             }
-            Tally::Lent(ref mut lent) => {
-                let Lent { ring, ledger } = &mut **lent;
-                self.passed.add_tokens(ledger.settle(ring, shape, now));
-                ring.advance(shape, now);
-                (ring, ledger.tokens())
-            }
+            Tally::Lent(ref mut lent) => (&mut lent.ring, lent.ledger.tokens()),
             Tally::Tuned(_) => {
                 self.tally = Tally::default();
                 self.window(shape, now)

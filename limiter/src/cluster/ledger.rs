@@ -58,6 +58,12 @@ impl Ledger {
         self.last_end().is_none_or(has_left)
     }
 
+    /// Whether nothing is on lease, and every lease to come, granted at `now` or later, has an id
+    /// that none had: a ledger that begins anew does as well.
+    pub(crate) fn is_over(&self, now: Tick) -> bool {
+        self.leases.is_empty() && now.0.cast_signed() > self.last_id
+    }
+
     /// Charges `ring` with the leases that have ended by `now`, each at its end, and gives the
     /// tokens. Comes before the ring is turned over to `now`.
     pub(crate) fn settle(&mut self, ring: &mut Ring, shape: WindowShape, now: Tick) -> u64 {
@@ -74,7 +80,8 @@ impl Ledger {
         sum
     }
 
-    /// A lease of `tokens` until `until`.
+    /// A lease of `tokens` until `until`, granted at `now` as the window knows it: that never goes
+    /// back, and so no id comes again.
     pub(crate) fn grant(&mut self, now: Tick, until: Tick, tokens: u32) -> LeaseId {
         let id = LeaseId(self.last_id.saturating_add(1).max(now.0.cast_signed()));
         self.put(Held { id, until, tokens });

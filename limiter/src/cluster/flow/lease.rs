@@ -50,7 +50,7 @@ impl Flow {
         let none = Leased { id: None, granted: 0, ttl: Duration::ZERO };
         let lease = self.rule.cluster.as_ref().and_then(|config| config.lease());
         if let (Tally::Ring(_), None) | (Tally::Tuned(_), _) = (&used.tally, lease) {
-            // There never was one.
+            // There is none.
             return if want == 0 { Ok(none) } else { Err(LeaseRefused) };
         }
         used.window(self.sliding.shape, now);
@@ -70,12 +70,13 @@ impl Flow {
         let lease = lease.filter(|_| self.mode() == Mode::Enforce).ok_or(LeaseRefused)?;
         let Lent { ring, ledger } = used.lent();
         let granted = want.min(lease.max_tokens).min(self.half_of_rest(ring, ledger.tokens()));
+        // That is no request refused: whoever gets no lease asks for each call, and those count.
         if granted == 0 || ledger.is_full() {
-            used.others.block_requests += 1;
             return Ok(none);
         }
         let ttl = Duration::from_millis(lease.ttl_ms.into());
-        let id = ledger.grant(now, now.plus(ttl), granted);
+        let seen = now.max(ring.start(self.sliding.shape));
+        let id = ledger.grant(seen, now.plus(ttl), granted);
         Ok(Leased { id: Some(id), granted, ttl })
     }
 
@@ -86,5 +87,84 @@ impl Flow {
         let room = self.sliding.room(ring, leased, threshold, 0);
         let room = room.min(self.sliding.room_next(ring, leased, threshold, 0)).max(0.0);
         u32::try_from(whole(room).div_ceil(2)).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ClusterEngine, Decision, Settings,
+        rule::{Contents, merge, parse},
+    };
+
+    fn engine() -> ClusterEngine {
+        let text = r#"[{"resource":"r","count":10,"clusterMode":true,"clusterConfig":{
+            "flowId":1,"thresholdType":1,"lease":{"maxTokens":6,"ttlMs":300}}}]"#;
+        let engine = ClusterEngine::new(Settings { max_allowed_qps: None, ..Settings::default() });
+        let parsed = parse(text, "test", "ns", Contents::Mixed, true).unwrap();
+        engine.replace(merge(vec![parsed]).unwrap()).unwrap();
+        engine
+    }
+
+    fn lease(
+        engine: &ClusterEngine,
+        ms: u64,
+        want: u32,
+        returned: Option<(LeaseId, u32)>,
+    ) -> Leased {
+        engine.rules().lease(Tick::from_ms(ms), 1, want, returned).unwrap().unwrap()
+    }
+
+    fn take(engine: &ClusterEngine, ms: u64, count: i32) -> Decision {
+        engine.rules().acquire_flow(Tick::from_ms(ms), 1, count, false).unwrap()
+    }
+
+    /// Whether requests are decided in the usual way, without a look at leases.
+    fn is_plain(engine: &ClusterEngine) -> bool {
+        matches!(engine.rules().flow(1).unwrap().lock().tally, Tally::Ring(_))
+    }
+
+    #[test]
+    fn a_lease_that_is_not_to_be_had_is_no_blocked_request() {
+        let engine = engine();
+        assert_eq!(take(&engine, 5_000, 10), Decision::Pass { remaining: 0 });
+        assert_eq!(lease(&engine, 5_000, 3, None).id, None);
+        let totals = |engine: &ClusterEngine| engine.rules().flow(1).unwrap().totals();
+        assert_eq!((totals(&engine).block_requests, totals(&engine).block_tokens), (0, 0));
+        assert_eq!(take(&engine, 5_000, 3), Decision::Block);
+        assert_eq!((totals(&engine).block_requests, totals(&engine).block_tokens), (1, 3));
+    }
+
+    #[test]
+    fn a_flow_of_which_nothing_is_on_lease_any_more_decides_as_one_that_never_lent() {
+        let engine = engine();
+        take(&engine, 5_000, 1);
+        assert!(is_plain(&engine));
+        assert_eq!(lease(&engine, 5_010, 4, None).granted, 4);
+        take(&engine, 5_250, 1);
+        assert!(!is_plain(&engine), "it is out");
+        assert_eq!(take(&engine, 5_310, 1), Decision::Pass { remaining: 3 });
+        assert!(is_plain(&engine));
+        assert_eq!(take(&engine, 6_299, 9), Decision::Block);
+        assert_eq!(take(&engine, 6_299, 5), Decision::Pass { remaining: 0 }, "it counts on");
+        assert_eq!(take(&engine, 6_300, 5), Decision::Pass { remaining: 0 });
+        assert_eq!(lease(&engine, 7_400, 4, None).granted, 4, "and it lends again");
+        assert!(!is_plain(&engine));
+    }
+
+    #[test]
+    fn no_lease_gets_the_id_of_one_before_when_nothing_was_on_lease_in_between() {
+        let engine = engine();
+        let mut ids = Vec::new();
+        // Also with ticks that are older than the last.
+        for ms in [5_050, 5_050, 5_101, 5_100, 5_040, 5_100, 5_199, 5_350, 5_320] {
+            let leased = lease(&engine, ms, 1, None);
+            ids.extend(leased.id);
+            lease(&engine, ms, 0, leased.id.map(|id| (id, 0)));
+            take(&engine, ms, 1);
+        }
+        assert_eq!(ids.len(), 9);
+        assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
     }
 }
