@@ -120,6 +120,25 @@ fn rules_replaced_while_a_token_is_taken_keep_what_was_used() {
 }
 
 #[test]
+fn a_rule_that_goes_and_comes_back_while_a_token_is_taken_keeps_it() {
+    loom::model(|| {
+        let engine = engine(1, None);
+        let decisions = race(
+            &engine,
+            |e| take(e, 1_000, false),
+            |e| {
+                e.replace(Vec::new()).unwrap();
+                e.tidy(Tick::from_ms(1_000), std::time::UNIX_EPOCH);
+                e.replace(rules(1)).unwrap();
+                take(e, 1_000, false)
+            },
+        );
+        // The first may find no rule.
+        assert_eq!(passes(&decisions), 1, "{decisions:?}");
+    });
+}
+
+#[test]
 fn a_snapshot_that_is_held_while_the_count_shrinks_takes_from_the_same_counter() {
     loom::model(|| {
         let engine = engine(2, None);

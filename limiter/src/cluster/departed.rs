@@ -1,5 +1,8 @@
-//! Counters without a rule: of rules that were removed and may come back, and of rules that are yet
-//! to be loaded after a restart. Kept until nothing of them counts any more.
+//! Counters without a rule in force: of rules that were removed and may come back, and of rules that
+//! are yet to be loaded after a restart. Kept until nothing of them counts any more.
+//!
+//! A rule that was removed is kept whole: a batch that began before may still be deciding under it,
+//! and be the first to use it.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -7,21 +10,19 @@ use rustc_hash::FxHashMap;
 
 use super::{
     Flow, ParamFlow,
-    counter::FlowCounter,
     counting::Counting,
     flow::Inherited,
     key::Key,
     param::ParamCounter,
     saved::{Kind, Record, Restart, Restored, SavedFlow},
-    values::Room,
 };
-use crate::{Level, Tick, algorithm::Saved, sync::Arc};
+use crate::{Tick, algorithm::Saved, sync::Arc};
 
 /// What flows and hot-parameter rules that are not there have used, by id.
 #[derive(Debug, Default)]
 pub(crate) struct Departed {
-    flows: FxHashMap<i64, DepartedFlow>,
-    params: FxHashMap<i64, (Counting, Arc<ParamCounter>)>,
+    flows: FxHashMap<i64, Arc<Flow>>,
+    params: FxHashMap<i64, Arc<ParamFlow>>,
     /// From before a restart, until their rules are loaded.
     saved_flows: FxHashMap<i64, SavedFlow>,
     saved_params: FxHashMap<i64, SavedParam>,
@@ -41,29 +42,18 @@ const VALUES_OF_RECORD: usize = 1_024;
 /// How long a rule may be missing after a restart and still find what it had used.
 const UNCLAIMED: Duration = Duration::from_secs(24 * 3_600);
 
-/// What a flow without a rule has used.
-#[derive(Debug)]
-struct DepartedFlow {
-    counting: Counting,
-    counter: Option<Arc<FlowCounter>>,
-    level: Option<Arc<Level>>,
-}
-
 impl Departed {
-    /// Takes in what `flow` has used, unless there are `most` already.
-    pub(crate) fn flow_left(&mut self, id: i64, flow: &Flow, most: usize) {
-        let (counter, level) = (flow.counter(), flow.level());
-        if self.flows.len() < most && (counter.is_some() || level.is_some()) {
-            let counting = flow.counting();
-            let level = level.map(Arc::clone);
-            self.flows.insert(id, DepartedFlow { counting, counter, level });
+    /// Takes in `flow`, unless there are `most` already.
+    pub(crate) fn flow_left(&mut self, id: i64, flow: &Arc<Flow>, most: usize) {
+        if self.flows.len() < most {
+            self.flows.insert(id, Arc::clone(flow));
         }
     }
 
     /// As [`flow_left`](Self::flow_left).
-    pub(crate) fn param_left(&mut self, id: i64, param: &ParamFlow, most: usize) {
+    pub(crate) fn param_left(&mut self, id: i64, param: &Arc<ParamFlow>, most: usize) {
         if self.params.len() < most {
-            self.params.insert(id, (param.counting(), param.counter()));
+            self.params.insert(id, Arc::clone(param));
         }
     }
 
@@ -107,7 +97,7 @@ impl Departed {
     /// Everything that still counts, for the next restart.
     pub(crate) fn save(&self, now: Tick) -> Vec<Record> {
         let flows = self.flows.iter().filter_map(|(id, flow)| {
-            Some(Kind::Flow(*id, flow.counter.as_ref()?.save(&flow.counting, now)?))
+            Some(Kind::Flow(*id, flow.counter()?.save(&flow.counting(), now)?))
         });
         let unclaimed = self.saved_flows.iter().map(|(id, flow)| Kind::Flow(*id, flow.clone()));
         let values = self.saved_params.iter().flat_map(|(id, param)| {
@@ -119,8 +109,9 @@ impl Departed {
         // On a clock that is behind, the times of what nobody has claimed would be read wrongly.
         let unclaimed = unclaimed.chain(values).filter(|_| self.restart.behind.is_zero());
         let mut records: Vec<Record> = flows.chain(unclaimed).map(Record).collect();
-        for (id, (counting, counter)) in &self.params {
-            let Ok(()) = counter.save::<Infallible>(*id, counting, now, |record| {
+        for (id, param) in &self.params {
+            let (counter, counting) = (param.counter(), param.counting());
+            let Ok(()) = counter.save::<Infallible>(*id, &counting, now, |record| {
                 records.push(record);
                 Ok(())
             });
@@ -130,31 +121,40 @@ impl Departed {
 
     /// A flow rule of that id, which counts so, is in force again: what it goes on with.
     pub(crate) fn flow_back(&mut self, id: i64, counting: &Counting) -> Inherited {
-        let Some(flow) = self.flows.remove(&id) else { return Inherited::default() };
-        Inherited::from(flow.counter, flow.level, (&flow.counting, counting))
+        let flow = self.flows.remove(&id);
+        flow.map_or_else(Inherited::default, |flow| flow.bequeath(counting))
     }
 
     /// As [`flow_back`](Self::flow_back), for a hot-parameter rule.
     pub(crate) fn param_back(&mut self, id: i64, counting: &Counting) -> Option<Arc<ParamCounter>> {
-        self.params.remove(&id).filter(|(its, _)| its == counting).map(|(_, counter)| counter)
+        let param = self.params.remove(&id).filter(|param| param.counting() == *counting);
+        param.map(|param| param.counter())
     }
 
-    /// Forgets what no longer counts.
-    pub(crate) fn tidy(&mut self, room: &Room, now: Tick) {
+    /// How many flow rules and hot-parameter rules there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> (usize, usize) {
+        (self.flows.len(), self.params.len())
+    }
+
+    /// Forgets what no longer counts, and that no batch decides under any more. True if there was
+    /// something of that kind.
+    pub(crate) fn tidy(&mut self, now: Tick) -> bool {
         if now >= self.restart.at.plus(UNCLAIMED) {
             (self.saved_flows, self.saved_params) = Default::default();
         }
-        self.flows.retain(|_, flow| {
-            let counts = |counter: &Arc<FlowCounter>| !counter.is_idle(&flow.counting, now);
-            flow.counter.as_ref().is_some_and(counts)
-                || flow.level.as_ref().is_some_and(|level| level.in_use() > 0)
-        });
-        self.params.retain(|_, (counting, counter)| !counter.is_idle(counting, room, now));
+        let before = self.flows.len() + self.params.len();
+        // Of a set that a batch looks at there is another reference to each of its rules, and nobody
+        // makes one of the only one. So what is idle then stays idle.
+        self.flows.retain(|_, flow| Arc::get_mut(flow).is_none() || !flow.is_idle(now));
+        self.params.retain(|_, param| Arc::get_mut(param).is_none() || !param.is_idle(now));
+        let has_forgotten = self.flows.len() + self.params.len() < before;
         // After a restart, or after many rules have gone, tables that are empty may be large.
         give_back_if_empty(&mut self.flows);
         give_back_if_empty(&mut self.params);
         give_back_if_empty(&mut self.saved_flows);
         give_back_if_empty(&mut self.saved_params);
+        has_forgotten
     }
 }
 

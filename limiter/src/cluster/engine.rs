@@ -123,7 +123,9 @@ impl ClusterEngine {
         for (_, param) in self.rules.load().params() {
             param.tidy(now);
         }
-        lock(&self.departed).tidy(&self.room, now);
+        if lock(&self.departed).tidy(now) {
+            self.namespaces.vacated();
+        }
         self.concurrency.expire(now);
     }
 
@@ -240,5 +242,38 @@ impl Deref for Snapshot {
     #[inline]
     fn deref(&self) -> &RuleSet {
         &self.0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+    use crate::rule::{Contents, merge, parse};
+
+    #[test]
+    fn a_rule_that_has_gone_is_kept_until_no_batch_decides_under_it_and_nothing_of_it_counts() {
+        let engine = ClusterEngine::new(Settings { namespaces_max: 1, ..Settings::default() });
+        let config = r#""clusterMode":true,"clusterConfig":{"flowId":1,"thresholdType":1}"#;
+        let text = format!(
+            r#"[{{"resource":"f","count":5,{config}}},{{"resource":"p","paramIdx":0,"count":5,{config}}}]"#
+        );
+        let parsed = parse(&text, "test", "ns", Contents::Mixed, true).unwrap();
+        engine.replace(merge(vec![parsed]).unwrap()).unwrap();
+        let now = Tick::from_ms(5_000);
+        let batch = engine.snapshot();
+        engine.replace(Vec::new()).unwrap();
+        let kept = |ms| {
+            engine.tidy(Tick::from_ms(ms), UNIX_EPOCH);
+            lock(&engine.departed).len()
+        };
+        assert_eq!(kept(5_000), (1, 1));
+        batch.acquire_flow(now, 1, 1, false).unwrap();
+        drop(batch);
+        assert_eq!(kept(5_999), (1, 0));
+        assert!(engine.join("other").is_err(), "its namespace is in use");
+        assert_eq!(kept(6_000), (0, 0));
+        assert!(engine.join("other").is_ok());
     }
 }

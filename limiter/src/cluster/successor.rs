@@ -72,11 +72,11 @@ impl RuleSet {
             }
         }
         let most = ground.settings.rules_max;
-        for (id, flow) in self.flows().filter(|(id, _)| !next.flows.contains_key(id)) {
-            departed.flow_left(id, flow, most);
+        for (id, flow) in self.flows.iter().filter(|(id, _)| !next.flows.contains_key(id)) {
+            departed.flow_left(*id, flow, most);
         }
-        for (id, param) in self.params().filter(|(id, _)| !next.params.contains_key(id)) {
-            departed.param_left(id, param, most);
+        for (id, param) in self.params.iter().filter(|(id, _)| !next.params.contains_key(id)) {
+            departed.param_left(*id, param, most);
         }
         let changed = self.applied.revision == 0 || hash != self.applied.hash;
         next.applied = Applied {

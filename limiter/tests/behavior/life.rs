@@ -75,6 +75,38 @@ fn a_rule_that_comes_back_finds_what_it_had_used() {
 }
 
 #[test]
+fn what_a_batch_takes_of_a_rule_that_has_just_gone_is_found_when_it_comes_back() {
+    let list = [flow(1, 5.0, ""), param(1, 5.0, "", "")];
+    for (comes_back_first, tidies) in [(false, false), (false, true), (true, false), (true, true)] {
+        let engine = engine(&list);
+        let batch = engine.snapshot();
+        let value = || [limiter::Param::Int(7)];
+        let take_three = || {
+            for _ in 0..3 {
+                assert_ne!(batch.acquire_flow(at(100), 1, 1, false), Ok(Decision::Block));
+                assert_ne!(batch.acquire_param(at(100), 1, 1, value()), Ok(Decision::Block));
+            }
+        };
+        // Nobody had asked for it before.
+        engine.replace(Vec::new()).unwrap();
+        let come_back = || engine.replace(rules("ns", &list)).unwrap();
+        if tidies {
+            engine.tidy(at(100), wall(100));
+        }
+        if comes_back_first {
+            come_back();
+            take_three();
+        } else {
+            take_three();
+            come_back();
+        }
+        assert_eq!(passes(&engine, 100, 1, 9), 2, "{comes_back_first} {tidies}");
+        let ask = || engine.snapshot().acquire_param(at(100), 1, 1, value()).unwrap();
+        assert_eq!((0..9).filter(|_| ask() != Decision::Block).count(), 2, "{tidies}");
+    }
+}
+
+#[test]
 fn a_rule_that_comes_back_late_starts_again() {
     let engine = engine(&[flow(1, 5.0, "")]);
     assert_eq!(passes(&engine, 100, 1, 5), 5);

@@ -77,6 +77,12 @@ impl Flow {
         self.counter.get().map(Arc::clone)
     }
 
+    /// Whether nothing that the flow has used counts any more, and no call is in progress.
+    pub(crate) fn is_idle(&self, now: Tick) -> bool {
+        self.level.as_ref().is_none_or(|level| level.in_use() == 0)
+            && self.counter.get().is_none_or(|counter| counter.is_idle(&self.counting(), now))
+    }
+
     /// How the flow counts.
     pub(crate) fn counting(&self) -> Counting {
         let config = self.rule.cluster.as_ref();

@@ -33,6 +33,14 @@ impl ParamFlow {
         &self.room
     }
 
+    /// Whether nothing of any value counts any more. Forgets idle values.
+    pub(crate) fn is_idle(&self, now: Tick) -> bool {
+        self.tidy(now);
+        let Used { values, machines, .. } = &*lock(&self.counter.0);
+        let gauge = Gauge::of(self.window, machines.as_deref());
+        values.len() == 0 && values.shared_is_idle(gauge, now)
+    }
+
     /// Forgets idle values, letting go of the lock now and then.
     pub(crate) fn tidy(&self, now: Tick) {
         loop {
@@ -42,15 +50,5 @@ impl ParamFlow {
                 break;
             }
         }
-    }
-}
-
-impl ParamCounter {
-    /// Whether nothing of it counts any more, for a rule that counts so.
-    pub(crate) fn is_idle(&self, counting: &Counting, room: &Room, now: Tick) -> bool {
-        let Used { values, machines, .. } = &mut *lock(&self.0);
-        let gauge = Gauge::of(counting.shape(), machines.as_deref());
-        while values.tidy(gauge, now, room, BATCH) {}
-        values.len() == 0 && values.shared_is_idle(gauge, now)
     }
 }
