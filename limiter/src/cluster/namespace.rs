@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use super::{Settings, Switches, wall::Wall};
 use crate::{
-    Tick, WindowShape,
+    Tenant, Tick, WindowShape,
     rule::Mode,
     sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, lock},
     window::Ring,
@@ -19,6 +19,8 @@ pub struct Namespace {
     /// decision looks at it.
     switches: AtomicU32,
     guard: Guard,
+    /// Holds the concurrency tokens of all rules.
+    tenant: Arc<Tenant>,
     /// The engine's, here because each decision looks at its namespace anyway.
     exceed_count: f64,
     max_occupy_ratio: f64,
@@ -50,6 +52,7 @@ impl Namespace {
             connected: AtomicU32::new(0),
             switches: AtomicU32::new(0),
             guard,
+            tenant: Arc::default(),
             exceed_count: settings.exceed_count,
             max_occupy_ratio: settings.max_occupy_ratio,
             wall,
@@ -111,6 +114,12 @@ impl Namespace {
     pub fn refused(&self) -> u64 {
         // Relaxed: as in `connected`.
         self.guard.refused.load(Ordering::Relaxed)
+    }
+
+    /// The concurrency tokens that are held of the namespace's rules.
+    #[must_use]
+    pub fn tenant(&self) -> &Arc<Tenant> {
+        &self.tenant
     }
 
     /// Counts one request, or refuses it when the namespace has made all it may.

@@ -108,8 +108,11 @@ impl RuleSet {
             Some(old) => old.bequeath(&counting),
             None => departed.flow_back(config.flow_id, &counting),
         };
-        if rule.grade == Grade::Thread {
-            inherited.level.get_or_insert_with(|| ground.tokens.level());
+        let tenant = namespace.tenant();
+        if let Some(level) = &inherited.level {
+            ground.tokens.move_to(level, tenant);
+        } else if rule.grade == Grade::Thread {
+            inherited.level = Some(ground.tokens.level(tenant));
         }
         let recipe = Recipe::of_flow(&rule, config, namespace.exceed_count());
         let recipe = recipe.map(|recipe| recipes.shared(recipe));

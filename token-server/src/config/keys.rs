@@ -176,7 +176,9 @@ pub(crate) const KEYS: &[Key] = &[
         name: "tokens_max",
         flag: None,
         about: "Concurrency tokens of all rules together that may be held at once, 64 bytes of \
-                memory each. A further one is answered TOO_MANY_REQUEST.",
+                memory each. A namespace may hold as many as are free: alone half of them, beside \
+                another that takes all it can a third, and so on. A further one is answered \
+                TOO_MANY_REQUEST.",
         read: |c, given| {
             let max = usize::try_from(limiter::Concurrency::TOKENS_MAX).unwrap_or(usize::MAX);
             given.whole(0..=max).map(|n| c.settings.tokens_max = n as u64)
