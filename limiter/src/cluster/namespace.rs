@@ -32,6 +32,10 @@ pub struct Namespace {
 const UNGUARDED: u32 = 4;
 
 /// Sentinel's `RequestLimiter`: counts requests of any kind and size, 1 s in 10 buckets.
+///
+/// What asks for something is refused once there were too many. What gives back, holds on or
+/// corrects is counted, too, and never refused: otherwise tokens would be lost when they are most
+/// wanted.
 #[derive(Debug)]
 struct Guard {
     /// Requests a second as the bits of a number, which may be infinite.
@@ -129,6 +133,15 @@ impl Namespace {
         self.switches.load(Ordering::Relaxed) & UNGUARDED != 0 || self.guard.admit(now)
     }
 
+    /// Counts one request that is not to be refused: it gives something back, holds it on, or
+    /// corrects a count.
+    pub fn count(&self, now: Tick) {
+        // Relaxed: as in `connected`.
+        if self.switches.load(Ordering::Relaxed) & UNGUARDED == 0 {
+            self.guard.count(now);
+        }
+    }
+
     /// Whether decisions are what the rules say.
     #[inline]
     pub(crate) fn enforces(&self) -> bool {
@@ -155,6 +168,12 @@ impl Guard {
     fn max_qps(&self) -> f64 {
         // Relaxed: as in `connected`.
         f64::from_bits(self.max_qps.load(Ordering::Relaxed))
+    }
+
+    fn count(&self, now: Tick) {
+        let ring = &mut *lock(&self.ring);
+        ring.advance(WindowShape::SECOND, now);
+        ring.add(1);
     }
 
     fn admit(&self, now: Tick) -> bool {

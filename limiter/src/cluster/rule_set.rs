@@ -84,8 +84,8 @@ impl RuleSet {
     /// # Errors
     ///
     /// [`Undecided::BadRequest`] also for a rule that counts a rate, and
-    /// [`Undecided::TooManyRequests`] when as many tokens are held as the engine allows. The
-    /// namespace's guard counts rates and is not asked, as in Sentinel.
+    /// [`Undecided::TooManyRequests`] also when the namespace holds as many tokens as are free of
+    /// all that the engine allows.
     pub fn acquire_concurrent(
         &self,
         now: Tick,
@@ -129,16 +129,20 @@ impl RuleSet {
     ///
     /// # Errors
     ///
-    /// [`Undecided::BadRequest`], [`Undecided::NoRule`]. The namespace's guard is not asked, here
-    /// and below.
+    /// [`Undecided::BadRequest`], [`Undecided::NoRule`]. The namespace's guard counts the request
+    /// and refuses none, here and below.
     pub fn give_back(&self, now: Tick, what: &What<'_>, age: Duration) -> Result<(), Undecided> {
         let count = tokens(what.id(), what.count())?;
         match what {
             What::Flow { id, .. } => {
-                self.flows.get(id).ok_or(Undecided::NoRule)?.give_back(now, count, age);
+                let flow = self.flows.get(id).ok_or(Undecided::NoRule)?;
+                flow.guard().count(now);
+                flow.give_back(now, count, age);
             }
             What::Param { id, values, .. } => {
-                self.some_param(*id, values)?.give_back(now, count, age, values);
+                let param = self.some_param(*id, values)?;
+                param.guard().count(now);
+                param.give_back(now, count, age, values);
             }
         }
         Ok(())
@@ -154,10 +158,14 @@ impl RuleSet {
         let count = tokens(what.id(), what.count())?;
         match what {
             What::Flow { id, .. } => {
-                self.flows.get(id).ok_or(Undecided::NoRule)?.charge(now, count);
+                let flow = self.flows.get(id).ok_or(Undecided::NoRule)?;
+                flow.guard().count(now);
+                flow.charge(now, count);
             }
             What::Param { id, values, .. } => {
-                self.some_param(*id, values)?.charge(now, count, values.iter().cloned());
+                let param = self.some_param(*id, values)?;
+                param.guard().count(now);
+                param.charge(now, count, values.iter().cloned());
             }
         }
         Ok(())
@@ -171,8 +179,16 @@ impl RuleSet {
     pub fn reset(&self, now: Tick, what: &What<'_>) -> Result<(), Undecided> {
         tokens(what.id(), 1)?;
         match what {
-            What::Flow { id, .. } => self.flows.get(id).ok_or(Undecided::NoRule)?.reset(),
-            What::Param { id, values, .. } => self.some_param(*id, values)?.reset(now, values),
+            What::Flow { id, .. } => {
+                let flow = self.flows.get(id).ok_or(Undecided::NoRule)?;
+                flow.guard().count(now);
+                flow.reset();
+            }
+            What::Param { id, values, .. } => {
+                let param = self.some_param(*id, values)?;
+                param.guard().count(now);
+                param.reset(now, values);
+            }
         }
         Ok(())
     }
@@ -183,7 +199,7 @@ impl RuleSet {
     /// # Errors
     ///
     /// [`Undecided::BadRequest`], [`Undecided::NoRule`], or [`Undecided::TooManyRequests`] from the
-    /// namespace's guard, which counts one request.
+    /// namespace's guard, which counts one request and refuses none that only takes back.
     pub fn lease(
         &self,
         now: Tick,
@@ -194,7 +210,12 @@ impl RuleSet {
         tokens(flow_id, 1)?;
         let flow = self.flows.get(&flow_id).ok_or(Undecided::NoRule)?;
         // What comes back is taken whatever the guard says.
-        let is_admitted = want == 0 || flow.guard().admit(now);
+        let is_admitted = if want == 0 {
+            flow.guard().count(now);
+            true
+        } else {
+            flow.guard().admit(now)
+        };
         let leased = flow.lease(now, if is_admitted { want } else { 0 }, returned);
         admitted(is_admitted)?;
         Ok(leased)

@@ -69,7 +69,9 @@ pub(crate) const KEYS: &[Key] = &[
         name: "max_allowed_qps",
         flag: Some("max-allowed-qps"),
         about: "Requests per second that one namespace may make, whatever they ask for; above it \
-                they are answered TOO_MANY_REQUEST. \"off\": any number. 0 refuses all.",
+                they are answered TOO_MANY_REQUEST. What gives tokens back, holds them on or \
+                corrects counts is counted and never refused. \"off\": any number. 0 refuses all \
+                others.",
         read: |c, given| {
             let number = |given: &Given<'_>| given.number().map_err(|or| or + ", or off");
             given.or_off(number).map(|qps| c.settings.max_allowed_qps = qps)

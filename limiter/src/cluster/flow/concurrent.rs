@@ -13,7 +13,8 @@ impl Flow {
     /// # Errors
     ///
     /// [`Undecided::BadRequest`] for a rule that is not of thread grade;
-    /// [`Undecided::TooManyRequests`] when as many tokens are held as the engine allows.
+    /// [`Undecided::TooManyRequests`] from the namespace's guard, and when the namespace holds as
+    /// many tokens as are free.
     pub(crate) fn acquire_concurrent(
         &self,
         now: Tick,
@@ -24,6 +25,9 @@ impl Flow {
         let (Some(level), Some(config)) = (&self.level, &self.rule.cluster) else {
             return Err(Undecided::BadRequest);
         };
+        if !self.namespace.admit(now) {
+            return Err(Undecided::TooManyRequests);
+        }
         let hold = Hold {
             count,
             owner,
