@@ -21,7 +21,7 @@ fn rule(count: f64, grade: u8, more: &str) -> String {
 const NOW: Tick = Tick::from_ms(1_700_000_000_000);
 
 fn take(engine: &ClusterEngine, owner: OwnerId) -> Result<Option<TokenId>, Undecided> {
-    engine.rules().acquire_concurrent(NOW, 1, 1, owner, engine.concurrency())
+    engine.rules().acquire_concurrent(NOW, 1, 1, owner)
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn per_client_levels_follow_the_connected_clients_and_the_bound_on_tokens_is_sai
 /// The whole of `count` tokens that a namespace's greedy clients can get of the rule `id`.
 fn greedy(engine: &ClusterEngine, id: i64) -> u64 {
     let rules = engine.rules();
-    let take = || rules.acquire_concurrent(NOW, id, 1, engine.owner(), engine.concurrency());
+    let take = || rules.acquire_concurrent(NOW, id, 1, engine.owner());
     while take().is_ok_and(|token| token.is_some()) {}
     rules.flow(id).unwrap().namespace().tenant().held()
 }
@@ -110,7 +110,7 @@ fn a_namespace_that_takes_all_it_can_leaves_as_much_for_another_also_in_shadow()
         assert_eq!(engine.concurrency().live(), 675);
         let take = |id| {
             let rules = engine.rules();
-            rules.acquire_concurrent(NOW, id, 1, engine.owner(), engine.concurrency())
+            rules.acquire_concurrent(NOW, id, 1, engine.owner())
         };
         for _ in 0..112 {
             assert!(take(3).unwrap().is_some());

@@ -53,8 +53,7 @@ impl Peer {
         service: &Service,
     ) -> Result<Option<TokenId>, Undecided> {
         let owner = self.owner(service);
-        let tokens = service.engine.concurrency();
-        let taken = rules.acquire_concurrent(now, flow_id, count, owner, tokens)?;
+        let taken = rules.acquire_concurrent(now, flow_id, count, owner)?;
         self.taken += u64::from(taken.is_some());
         Ok(taken)
     }

@@ -266,8 +266,7 @@ fn namespaces_show_their_concurrency_tokens_and_what_the_bound_refused() {
     let scraped =
         Scraped::new(settings, &[("a", list([calls])), ("b", list([rule(2, "r", 1.0, "")]))]);
     let (engine, now) = (&scraped.engine, Tick::from_ms(1_700_000_000_000));
-    let tokens = engine.concurrency();
-    let take = || engine.rules().acquire_concurrent(now, 1, 1, engine.owner(), tokens);
+    let take = || engine.rules().acquire_concurrent(now, 1, 1, engine.owner());
     assert_eq!((0..5).filter(|_| take().is_err()).count(), 3);
     let page = scraped.page();
     let held = "tollgate_namespace_concurrency_tokens_held";

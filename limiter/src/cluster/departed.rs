@@ -9,13 +9,13 @@ use super::{
     Flow, ParamFlow,
     counter::FlowCounter,
     counting::Counting,
-    flow::Inherited,
+    flow::{Calls, Inherited},
     key::Key,
     param::ParamCounter,
     saved::{Kind, Record, Restart, Restored, SavedFlow},
     values::Room,
 };
-use crate::{Level, Tick, algorithm::Saved, sync::Arc};
+use crate::{Tick, algorithm::Saved, sync::Arc};
 
 /// What flows and hot-parameter rules that are not there have used, by id.
 #[derive(Debug, Default)]
@@ -46,17 +46,16 @@ const UNCLAIMED: Duration = Duration::from_secs(24 * 3_600);
 struct DepartedFlow {
     counting: Counting,
     counter: Option<Arc<FlowCounter>>,
-    level: Option<Arc<Level>>,
+    calls: Option<Arc<Calls>>,
 }
 
 impl Departed {
     /// Takes in what `flow` has used, unless there are `most` already.
     pub(crate) fn flow_left(&mut self, id: i64, flow: &Flow, most: usize) {
-        let (counter, level) = (flow.counter(), flow.level());
-        if self.flows.len() < most && (counter.is_some() || level.is_some()) {
+        let (counter, calls) = (flow.counter(), flow.calls().cloned());
+        if self.flows.len() < most && (counter.is_some() || calls.is_some()) {
             let counting = flow.counting();
-            let level = level.map(Arc::clone);
-            self.flows.insert(id, DepartedFlow { counting, counter, level });
+            self.flows.insert(id, DepartedFlow { counting, counter, calls });
         }
     }
 
@@ -131,7 +130,7 @@ impl Departed {
     /// A flow rule of that id, which counts so, is in force again: what it goes on with.
     pub(crate) fn flow_back(&mut self, id: i64, counting: &Counting) -> Inherited {
         let Some(flow) = self.flows.remove(&id) else { return Inherited::default() };
-        Inherited::from(flow.counter, flow.level, (&flow.counting, counting))
+        Inherited::from(flow.counter, flow.calls, (&flow.counting, counting))
     }
 
     /// As [`flow_back`](Self::flow_back), for a hot-parameter rule.
@@ -147,7 +146,7 @@ impl Departed {
         self.flows.retain(|_, flow| {
             let counts = |counter: &Arc<FlowCounter>| !counter.is_idle(&flow.counting, now);
             flow.counter.as_ref().is_some_and(counts)
-                || flow.level.as_ref().is_some_and(|level| level.in_use() > 0)
+                || flow.calls.as_ref().is_some_and(|calls| calls.counted() > 0)
         });
         self.params.retain(|_, (counting, counter)| !counter.is_idle(counting, room, now));
         // After a restart, or after many rules have gone, tables that are empty may be large.

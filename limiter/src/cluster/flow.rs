@@ -7,6 +7,7 @@ mod lease;
 mod life;
 mod look;
 
+pub(crate) use concurrent::Calls;
 pub use lease::{LeaseRefused, Leased};
 pub(crate) use life::Inherited;
 
@@ -21,7 +22,7 @@ use super::{
     tuned::Tuned,
 };
 use crate::{
-    Decision, Level, Tick,
+    Decision, Tick,
     algorithm::Verdict,
     rule::{ClusterConfig, FlowRule, Mode},
     sync::{Arc, Lazy, MutexGuard, lock},
@@ -41,7 +42,7 @@ pub struct Flow {
     recipe: Option<Arc<Recipe>>,
     sliding: Sliding,
     /// What is in use of a thread-grade rule.
-    level: Option<Arc<Level>>,
+    calls: Option<Arc<Calls>>,
     rule: FlowRule,
 }
 
@@ -60,7 +61,7 @@ impl Flow {
             counter: inherited.counter.map_or_else(Lazy::default, Lazy::of),
             namespace,
             recipe,
-            level: inherited.level,
+            calls: inherited.calls,
             rule,
         };
         flow.take_over(&inherited.leases);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 
 use super::{Ask, Explained, Flow, LeaseId, LeaseRefused, Leased, Param, ParamFlow, What};
-use crate::{Concurrency, Decision, OwnerId, Tick, TokenId, Undecided, sync::Arc};
+use crate::{Decision, OwnerId, Tick, TokenId, Undecided, sync::Arc};
 
 /// The rules in force, found by flow id. Flow rules and hot-parameter rules are two id spaces, as
 /// in Sentinel.
@@ -79,7 +79,7 @@ impl RuleSet {
     }
 
     /// Takes a concurrency token of the thread-grade flow rule `flow_id` for `count` calls in
-    /// progress, held by `owner`; `None` when the level is full. `tokens` are the engine's.
+    /// progress, held by `owner`; `None` when the level is full.
     ///
     /// # Errors
     ///
@@ -92,11 +92,10 @@ impl RuleSet {
         flow_id: i64,
         count: i32,
         owner: OwnerId,
-        tokens: &Concurrency,
     ) -> Result<Option<TokenId>, Undecided> {
-        let count = self::tokens(flow_id, count)?;
+        let count = tokens(flow_id, count)?;
         let flow = self.flows.get(&flow_id).ok_or(Undecided::NoRule)?;
-        flow.acquire_concurrent(now, count, owner, tokens)
+        flow.acquire_concurrent(now, count, owner)
     }
 
     /// Decides as [`acquire_flow`](Self::acquire_flow) or [`acquire_param`](Self::acquire_param)

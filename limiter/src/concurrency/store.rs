@@ -168,7 +168,9 @@ impl Concurrency {
     ///
     /// The work is proportional to the owner's tokens, plus one look at each shard.
     pub fn owner_gone(&self, now: Tick, owner: OwnerId) -> usize {
-        self.in_batches(|shard| lock(shard).owner_gone(now, owner, BATCH))
+        let of_shard =
+            |shard: &Mutex<Shard>| in_batches(|| lock(shard).owner_gone(now, owner, BATCH));
+        self.shards.iter().map(of_shard).sum()
     }
 
     /// Ends all tokens that are due and gives their number. No decision waits for it; memory and
@@ -176,26 +178,15 @@ impl Concurrency {
     ///
     /// The work is proportional to the tokens that end, plus one look at each shard.
     pub fn expire(&self, now: Tick) -> usize {
-        self.in_batches(|shard| {
-            let (ended, spare) = lock(shard).expire(now, BATCH);
-            drop(spare);
-            ended
-        })
+        self.shards.iter().map(|shard| expire(shard, now)).sum()
     }
 
-    /// Runs `work` on each shard until it has done less than a batch of it; gives the sum.
-    fn in_batches(&self, work: impl Fn(&Mutex<Shard>) -> usize) -> usize {
-        let mut sum = 0;
-        for shard in &self.shards {
-            loop {
-                let done = work(shard);
-                sum += done;
-                if done < BATCH {
-                    break;
-                }
-            }
+    /// What is in use of a level at `now`, to the nanosecond: what is due ends first.
+    pub fn in_use(&self, now: Tick, level: &Level) -> u64 {
+        if let Some(shard) = self.shards.get(level.home()) {
+            expire(shard, now);
         }
-        sum
+        level.in_use()
     }
 
     /// When the next token ends: the time to call [`expire`](Self::expire) again. A token that is
@@ -209,6 +200,27 @@ impl Concurrency {
     #[must_use]
     pub fn live(&self) -> u64 {
         self.live.count()
+    }
+}
+
+/// Ends all tokens of a shard that are due and gives their number.
+fn expire(shard: &Mutex<Shard>, now: Tick) -> usize {
+    in_batches(|| {
+        let (ended, spare) = lock(shard).expire(now, BATCH);
+        drop(spare);
+        ended
+    })
+}
+
+/// Does `work` until there was less than a batch of it; gives the sum.
+fn in_batches(work: impl Fn() -> usize) -> usize {
+    let mut sum = 0;
+    loop {
+        let done = work();
+        sum += done;
+        if done < BATCH {
+            return sum;
+        }
     }
 }
 
