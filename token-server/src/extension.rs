@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use limiter::{All, Ask, Decision, LeaseId, Param, RuleSet, Tick, Undecided};
+use limiter::{All, Ask, Decision, LeaseId, Param, RuleSet, Tick};
 use protocol::{
     ANY_WAIT, Adjustment, Checks, Explained, ExtendedResponse, Mode, Status, Unit, What, kind,
 };
@@ -136,13 +136,6 @@ pub(crate) fn lease(xid: i32, now: Tick, rules: &RuleSet, wanted: Wanted) -> Ans
     };
     let ttl_ms = u32::try_from(ttl.as_millis()).unwrap_or(u32::MAX);
     (ExtendedResponse::Lease { xid, status, lease_id, granted, ttl_ms }, status)
-}
-
-/// Tokens for each of some values, from a client that cannot be told to wait: it takes BLOCKED for
-/// the end of the matter, so a turn must not be kept for it.
-pub(crate) fn at_once(now: Tick, rules: &RuleSet, what: What<'_>) -> Result<Decision, Undecided> {
-    let explained = rules.ask(now, &Asked::new(what).what(), how(false, false, 0))?;
-    Ok(explained.decision)
 }
 
 fn nanoseconds(wait: Option<Duration>) -> u64 {
@@ -515,6 +508,16 @@ mod tests {
         assert_eq!((status, explained.unwrap().wait_ns), (Status::ShouldWait, 100_000_000));
         clock.set(Tick(START + 200_000_000));
         assert_eq!(ask_param_of(&mut session, 202, 1, &value).0, Status::Ok);
+    }
+
+    #[test]
+    fn of_several_values_none_keeps_a_turn_when_one_would_have_to_wait() {
+        let (mut session, _) = scene();
+        let (one, two) = (Param::Int(1), Param::Int(2));
+        assert_eq!(ask_param_of(&mut session, 202, 1, std::slice::from_ref(&one)).0, Status::Ok);
+        let both = [two.clone(), one];
+        assert_eq!(ask_param_of(&mut session, 202, 1, &both), (Status::Blocked, 0, 0));
+        assert_eq!(ask_param_of(&mut session, 202, 1, &[two]).0, Status::Ok, "it was not taken");
     }
 
     #[test]

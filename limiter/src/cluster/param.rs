@@ -124,10 +124,11 @@ impl ParamFlow {
         &self,
         now: Tick,
         count: u32,
+        ask: Ask,
         params: impl IntoIterator<Item = Param<'a>>,
     ) -> Result<Decision, Undecided> {
         let used = &mut *lock(&self.counter.0);
-        Ok(self.decide(used, now, count, Ask::default(), params)?.into())
+        Ok(self.decide(used, now, count, ask, params)?.into())
     }
 
     /// Takes `count` tokens of each value if nobody has to wait for them.

@@ -68,6 +68,34 @@ impl RuleSet {
         count: i32,
         params: impl IntoIterator<Item = Param<'a>>,
     ) -> Result<Decision, Undecided> {
+        self.acquire_values(now, flow_id, count, Ask::default(), params)
+    }
+
+    /// As [`acquire_param`](Self::acquire_param), for a client that cannot be told to wait: what
+    /// would have to is [`Decision::Block`], and keeps no turn.
+    ///
+    /// # Errors
+    ///
+    /// As those of `acquire_param`.
+    pub fn acquire_param_at_once<'a>(
+        &self,
+        now: Tick,
+        flow_id: i64,
+        count: i32,
+        params: impl IntoIterator<Item = Param<'a>>,
+    ) -> Result<Decision, Undecided> {
+        let ask = Ask { max_wait: Some(Duration::ZERO), ..Ask::default() };
+        self.acquire_values(now, flow_id, count, ask, params)
+    }
+
+    fn acquire_values<'a>(
+        &self,
+        now: Tick,
+        flow_id: i64,
+        count: i32,
+        ask: Ask,
+        params: impl IntoIterator<Item = Param<'a>>,
+    ) -> Result<Decision, Undecided> {
         let count = tokens(flow_id, count)?;
         let mut params = params.into_iter();
         let first = params.next().ok_or(Undecided::BadRequest)?;
@@ -75,7 +103,7 @@ impl RuleSet {
         if !flow.guard().admit(now) {
             return Err(Undecided::TooManyRequests);
         }
-        flow.acquire(now, count, std::iter::once(first).chain(params))
+        flow.acquire(now, count, ask, std::iter::once(first).chain(params))
     }
 
     /// Takes a concurrency token of the thread-grade flow rule `flow_id` for `count` calls in
