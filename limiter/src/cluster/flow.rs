@@ -11,8 +11,6 @@ pub(crate) use concurrent::Calls;
 pub use lease::{LeaseRefused, Leased};
 pub(crate) use life::Inherited;
 
-use std::time::Duration;
-
 use super::{
     Ask, Namespace,
     counter::{FlowCounter, Tally, Used},
@@ -121,12 +119,6 @@ impl Flow {
         let verdict = self.tuned(used, recipe, now).take(now, count);
         used.note(verdict, count);
         verdict.into()
-    }
-
-    /// Takes `count` tokens if nobody has to wait for them.
-    pub(super) fn acquire_at_once(&self, now: Tick, count: u32) -> bool {
-        let ask = Ask { max_wait: Some(Duration::ZERO), ..Ask::default() };
-        self.decide(&mut self.lock(), now, count.into(), ask).is_admitted()
     }
 
     /// What the flow has used, for several decisions in one.
