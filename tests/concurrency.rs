@@ -12,7 +12,10 @@ use std::{
 };
 
 use bytes::BytesMut;
-use limiter::{Settings, Tick};
+use limiter::{
+    Settings, Tick,
+    rule::{Contents, merge, parse},
+};
 use protocol::{Request, Response, Status, feature, kind};
 use support::{InProcess, Wire, eventually, flow_rule, parsed, server, status, within};
 
@@ -262,13 +265,53 @@ fn a_connection_that_held_a_great_many_tokens_leaves_none_behind() {
 
 #[test]
 fn above_the_bound_on_tokens_a_client_is_told_to_fall_back() {
-    let server = InProcess::start(Settings { tokens_max: 2, ..Settings::default() });
+    let server = InProcess::start(Settings { tokens_max: 4, ..Settings::default() });
     server.engine.replace(parsed(&[calls(1, 9.0, 1_000, 1_000)])).unwrap();
     let mut client = Client::of(&server);
     let tokens = [client.take(1, 1), client.take(1, 1)];
     assert_eq!(client.acquire(1, 1), (Status::TooManyRequest, 0));
     assert_eq!(client.release(tokens[0]), Status::ReleaseOk);
     client.take(1, 1);
+}
+
+#[test]
+fn a_connection_that_takes_all_tokens_it_can_leaves_some_for_another_namespaces() {
+    let server = InProcess::start(Settings { tokens_max: 1_000, ..Settings::default() });
+    // One has a level beyond all bounds, the other refuses nobody by its mode.
+    let shadow = calls(2, 0.0, 60_000, 60_000).replacen(
+        r#""clusterConfig":{"#,
+        r#""clusterConfig":{"mode":"shadow","#,
+        1,
+    );
+    let set = |namespace, rule: String| {
+        parse(&format!("[{rule}]"), "test", namespace, Contents::Flow, true).unwrap()
+    };
+    let rules = vec![
+        set("greedy", calls(1, 1e9, 60_000, 60_000)),
+        set("shadowed", shadow),
+        set("honest", calls(3, 9.0, 60_000, 60_000)),
+    ];
+    server.engine.replace(merge(rules).unwrap()).unwrap();
+    let (mut greedy, mut honest) = (Client::of(&server), Client::of(&server));
+    for (flow_id, most) in [(1, 500), (2, 250)] {
+        let mut taken = 0;
+        loop {
+            match greedy.acquire(flow_id, 1) {
+                (Status::Ok, _) => taken += 1,
+                refused => break assert_eq!(refused, (Status::TooManyRequest, 0)),
+            }
+        }
+        assert_eq!(taken, most);
+        for _ in 0..9 {
+            let token = honest.take(3, 1);
+            assert_eq!(greedy.acquire(flow_id, 1), (Status::TooManyRequest, 0));
+            assert_eq!(honest.release(token), Status::ReleaseOk);
+        }
+    }
+    for _ in 0..9 {
+        honest.take(3, 1);
+    }
+    assert_eq!(honest.acquire(3, 1), (Status::Blocked, 0), "its own level");
 }
 
 #[test]

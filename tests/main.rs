@@ -8,6 +8,7 @@
 mod architecture;
 mod concurrency;
 mod embedded;
+mod extension;
 mod fairness;
 mod hostile;
 mod java_client;

@@ -17,6 +17,8 @@
 //! | `tollgate_param_overflow_uses_total` | flow | uses of the counter that further values share |
 //! | `tollgate_namespace_connected_clients` | `namespace` | connections that are members |
 //! | `tollgate_namespace_refused_requests_total` | `namespace` | requests that the guard refused |
+//! | `tollgate_namespace_concurrency_tokens_held` | `namespace` | concurrency tokens of its rules |
+//! | `tollgate_namespace_refused_concurrency_tokens_total` | `namespace` | tokens that were refused because it held as many as were free |
 //! | `tollgate_rules_revision`, `tollgate_rules_hash`, `tollgate_rules_info` | `hash` | which rules are in force |
 //! | `tollgate_flow_rules`, `tollgate_param_rules` | | how many |
 //!

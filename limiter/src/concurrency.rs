@@ -8,7 +8,7 @@
 //! often [`Concurrency::expire`] runs decides how soon memory comes back, and no answer.
 //!
 //! ```text
-//!  Concurrency ── live tokens, all shards (bounded)
+//!  Concurrency ── live tokens, all shards (bounded; no tenant may hold more than are free)
 //!   │
 //!   ├─ shard 0 ┬─ slots   ┌────┬────┬────┬────┐  one per token, 64 bytes, found by token id
 //!   │  (lock)  │          │ a  │ b  │free│ c  │──► Level: tokens in use of one flow
@@ -48,9 +48,11 @@ mod model;
 mod shard;
 mod slots;
 mod store;
+mod tenant;
 mod token;
 
 pub use level::Level;
 pub use live::TokensFull;
 pub use store::{Concurrency, Hold};
+pub use tenant::Tenant;
 pub use token::{OwnerId, Released, TokenId};

@@ -14,7 +14,7 @@ mod window;
 
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use cluster::*;
-pub use concurrency::{Concurrency, Hold, Level, OwnerId, Released, TokenId, TokensFull};
+pub use concurrency::{Concurrency, Hold, Level, OwnerId, Released, Tenant, TokenId, TokensFull};
 pub use decision::{Decision, Undecided};
 pub use tick::Tick;
 pub use window::{BUCKETS_MAX, INTERVAL_MS_MAX, WindowShape};

@@ -5,7 +5,9 @@
     reason = "what the test reads is in its own file"
 )]
 
-use limiter::{Concurrency, Hold, OwnerId, Released, Tick, TokenId};
+use std::sync::Arc;
+
+use limiter::{Concurrency, Hold, OwnerId, Released, Tenant, Tick, TokenId};
 use serde_json::Value;
 
 /// Recorded from Sentinel's `DefaultTokenService` in process.
@@ -51,7 +53,8 @@ fn the_recorded_sequence_is_answered_as_sentinel_did_or_better() {
     let recorded: Value = serde_json::from_str(RECORDED).unwrap();
     let mut java = Events(recorded["events"].as_array().unwrap().clone().into_iter());
     let tokens = Concurrency::new(100, 1);
-    let (f5000, f5001) = (tokens.level(), tokens.level());
+    let tenant = Arc::new(Tenant::default());
+    let (f5000, f5001) = (tokens.level(&tenant), tokens.level(&tenant));
     let now = Tick::from_ms(1_000);
     let take = |n| {
         let hold = hold(1, n, 60_000, 60_000);

@@ -3,7 +3,7 @@
 
 use limiter::{
     ClusterEngine, OwnerId, Released, Settings, Tick, TokenId, Undecided,
-    rule::{Contents, merge, parse},
+    rule::{Contents, NamespaceRules, merge, parse},
 };
 
 fn load(engine: &ClusterEngine, rules: &str) {
@@ -21,7 +21,7 @@ fn rule(count: f64, grade: u8, more: &str) -> String {
 const NOW: Tick = Tick::from_ms(1_700_000_000_000);
 
 fn take(engine: &ClusterEngine, owner: OwnerId) -> Result<Option<TokenId>, Undecided> {
-    engine.rules().acquire_concurrent(NOW, 1, 1, owner, engine.concurrency())
+    engine.rules().acquire_concurrent(NOW, 1, 1, owner)
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_rate_rule_holds_no_tokens_and_a_level_that_nobody_uses_is_forgotten() {
 
 #[test]
 fn per_client_levels_follow_the_connected_clients_and_the_bound_on_tokens_is_said() {
-    let engine = ClusterEngine::new(Settings { tokens_max: 2, ..Settings::default() });
+    let engine = ClusterEngine::new(Settings { tokens_max: 4, ..Settings::default() });
     let owner = engine.owner();
     load(&engine, &rule(1.0, 0, "").replace(r#""thresholdType":1"#, r#""thresholdType":0"#));
     assert_eq!(take(&engine, owner), Ok(None), "nobody is connected");
@@ -74,9 +74,62 @@ fn per_client_levels_follow_the_connected_clients_and_the_bound_on_tokens_is_sai
         [engine.join("ns").unwrap(), engine.join("ns").unwrap(), engine.join("ns").unwrap()];
     assert!(take(&engine, owner).unwrap().is_some());
     assert!(take(&engine, owner).unwrap().is_some());
-    assert_eq!(take(&engine, owner), Err(Undecided::TooManyRequests), "two live of two");
+    assert_eq!(
+        take(&engine, owner),
+        Err(Undecided::TooManyRequests),
+        "it holds two, and two are free"
+    );
     drop(members);
     assert_eq!(take(&engine, owner), Ok(None));
+}
+
+/// The whole of `count` tokens that a namespace's greedy clients can get of the rule `id`.
+fn greedy(engine: &ClusterEngine, id: i64) -> u64 {
+    let rules = engine.rules();
+    let take = || rules.acquire_concurrent(NOW, id, 1, engine.owner());
+    while take().is_ok_and(|token| token.is_some()) {}
+    rules.flow(id).unwrap().namespace().tenant().held()
+}
+
+/// One rule in a namespace of its own.
+fn in_namespace(name: &str, id: i64, more: &str) -> NamespaceRules {
+    let rule = rule(1e9, 0, more).replace(r#""flowId":1"#, &format!(r#""flowId":{id}"#));
+    let parsed = parse(&format!("[{rule}]"), "test", name, Contents::Flow, true).unwrap();
+    merge(vec![parsed]).unwrap().remove(0)
+}
+
+#[test]
+fn a_namespace_that_takes_all_it_can_leaves_as_much_for_another_also_in_shadow() {
+    let settings = Settings { tokens_max: 900, ..Settings::default() };
+    for more in ["", r#","mode":"shadow""#] {
+        let engine = ClusterEngine::new(settings);
+        let sets = [("one", 1), ("two", 2), ("late", 3)];
+        let sets = sets.map(|(name, id)| in_namespace(name, id, more));
+        engine.replace(sets.to_vec()).unwrap();
+        assert_eq!((greedy(&engine, 1), greedy(&engine, 2)), (450, 225));
+        assert_eq!(engine.concurrency().live(), 675);
+        let take = |id| {
+            let rules = engine.rules();
+            rules.acquire_concurrent(NOW, id, 1, engine.owner())
+        };
+        for _ in 0..112 {
+            assert!(take(3).unwrap().is_some());
+            assert_eq!(take(1), Err(Undecided::TooManyRequests));
+        }
+        let refused = |id| engine.rules().flow(id).unwrap().namespace().tenant().refused();
+        assert_eq!((refused(1), refused(2), refused(3)), (113, 1, 0));
+    }
+}
+
+#[test]
+fn a_rule_that_moves_takes_its_tokens_along_to_its_namespace() {
+    let engine = ClusterEngine::new(Settings { tokens_max: 10, ..Settings::default() });
+    engine.replace(vec![in_namespace("old", 1, "")]).unwrap();
+    assert_eq!(greedy(&engine, 1), 5);
+    engine.replace(vec![in_namespace("new", 1, ""), in_namespace("old", 2, "")]).unwrap();
+    let held = |id| engine.rules().flow(id).unwrap().namespace().tenant().held();
+    assert_eq!((held(1), held(2)), (5, 0));
+    assert_eq!(greedy(&engine, 2), 3);
 }
 
 #[test]

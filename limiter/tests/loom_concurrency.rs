@@ -4,14 +4,15 @@
 #![cfg(loom)]
 #![expect(clippy::unwrap_used, reason = "what the helpers read is what the tests wrote")]
 
-use limiter::{Concurrency, Hold, Level, OwnerId, Released, Tick, TokenId};
+use limiter::{Concurrency, Hold, Level, OwnerId, Released, Tenant, Tick, TokenId};
 use loom::{sync::Arc, thread};
 
 type Shared = Arc<(Concurrency, Arc<Level>, Arc<Level>)>;
 
 fn store(max: u64) -> Shared {
     let tokens = Concurrency::new(max, 1);
-    let levels = (tokens.level(), tokens.level());
+    let tenant = Arc::new(Tenant::default());
+    let levels = (tokens.level(&tenant), tokens.level(&tenant));
     Arc::new((tokens, levels.0, levels.1))
 }
 

@@ -120,7 +120,7 @@ impl Builder {
     }
 
     /// The longest wait that a check keeps (none: any, as Sentinel's client). A check that is told
-    /// to wait for longer is refused at once.
+    /// to wait for longer, by a server or by its rule while no server decides, is refused at once.
     #[must_use]
     pub fn max_wait(mut self, max_wait: Duration) -> Self {
         self.max_wait = Some(max_wait);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use limiter::{Clock, Tick, rule::FallbackPolicy};
+use limiter::{Clock, Decision, Tick, rule::FallbackPolicy};
 
 use crate::{
     Answer, DecidedBy, NoAnswer, Outcome, Param, Reason, RuleId, Verdict,
@@ -24,14 +24,15 @@ pub(crate) struct Decider {
 }
 
 impl Decider {
-    /// Decides a check of a flow rule. A [`Verdict::Waited`] is still to be waited for.
+    /// Decides a check of a flow rule. A [`Verdict::Waited`] is still to be waited for, whoever says
+    /// so: a server, or the rule itself in fallback.
     pub(crate) fn flow(&self, id: i64, count: u32, ruling: Ruling) -> Outcome {
         let known = self.rules.load();
         self.decide(
             &Subject { id: RuleId::Flow(id), rule: known.flow(id), unknown: known.unknown() },
             ruling,
             |local, now| local.granted(now, count),
-            |local, now| local.acquire(now, count),
+            |local, now| local.acquire(now, count, self.max_wait),
         )
     }
 
@@ -64,7 +65,7 @@ impl Decider {
             &Subject { id: RuleId::Param(id), rule: known.param(id), unknown: known.unknown() },
             ruling,
             |local, now| local.granted(now, count, values()),
-            |local, now| local.acquire(now, count, values()),
+            |local, now| local.acquire(now, count, self.max_wait, values()),
         )
     }
 
@@ -84,7 +85,7 @@ impl Decider {
         let fell_back = self.fall_back(&subject, ruling, |rule, policy, _| {
             let (pass, entered) = rule.enters(policy, count);
             slot = entered;
-            pass
+            if pass { Verdict::Pass } else { Verdict::Block }
         });
         if let Some(outcome) = fell_back {
             return (outcome, slot);
@@ -105,10 +106,10 @@ impl Decider {
         subject: &Subject<'_, L>,
         ruling: Ruling,
         granted: impl Fn(&L, Tick),
-        take: impl Fn(&L, Tick) -> bool,
+        take: impl Fn(&L, Tick) -> Decision,
     ) -> Outcome {
-        let passes = |rule: &Rule<L>, policy, now| rule.passes(policy, |local| take(local, now));
-        if let Some(outcome) = self.fall_back(subject, ruling, passes) {
+        let verdict = |rule: &Rule<L>, policy, now| rule.verdict(policy, |local| take(local, now));
+        if let Some(outcome) = self.fall_back(subject, ruling, verdict) {
             return outcome;
         }
         if let Some(share) = subject.rule.and_then(Rule::share)
@@ -124,7 +125,7 @@ impl Decider {
         &self,
         subject: &Subject<'_, L>,
         ruling: Ruling,
-        passes: impl FnOnce(&Rule<L>, FallbackPolicy, Tick) -> bool,
+        verdict: impl FnOnce(&Rule<L>, FallbackPolicy, Tick) -> Verdict,
     ) -> Option<Outcome> {
         let &Subject { id, rule, unknown } = subject;
         let (episode, resource) =
@@ -138,13 +139,12 @@ impl Decider {
         let now = self.clock.now();
         // Without the rule there is nothing to check; Sentinel passes what it cannot check.
         let policy = rule.map_or(FallbackPolicy::Pass, |rule| rule.policy(reason));
-        let pass = rule.is_none_or(|rule| passes(rule, policy, now));
+        let verdict = rule.map_or(Verdict::Pass, |rule| verdict(rule, policy, now));
         episode.enter(now, id, resource, reason, policy);
-        let verdict = if pass { Verdict::Pass } else { Verdict::Block };
         let outcome = Outcome { verdict, decided_by: DecidedBy::Fallback { reason, policy } };
-        self.counters.fell_back(reason, pass);
+        self.counters.fell_back(reason, outcome.is_pass());
         self.listeners.fell_back(id, &outcome);
-        if !pass {
+        if outcome.is_block() {
             self.listeners.blocked(id, &outcome);
         }
         Some(outcome)

@@ -41,7 +41,8 @@ impl Outcome {
 pub enum Verdict {
     /// Go on.
     Pass,
-    /// Go on: the wait that the server asked for is over.
+    /// Go on: the wait that the server asked for is over, or the one that a rule which paces asks
+    /// for while no server decides.
     Waited(Duration),
     /// Refuse.
     Block,

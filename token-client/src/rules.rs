@@ -13,7 +13,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use limiter::{
-    ClusterEngine, LocalFlow, LocalLimit, LocalParam, Settings, Tick,
+    ClusterEngine, Decision, LocalFlow, LocalLimit, LocalParam, Settings, Tick,
     rule::{
         ClusterConfig, ControlBehavior, FallbackPolicy, Grade, Mode, NamespaceRules,
         OverloadPolicy, RuleErrors,
@@ -23,7 +23,7 @@ use rustc_hash::FxHashMap;
 use tracing::{info, warn};
 
 use crate::{
-    Reason, RuleId,
+    Reason, RuleId, Verdict,
     leases::{LeasedFlow, Leases, is_same},
     sync::lock,
 };
@@ -297,13 +297,22 @@ impl<L> Rule<L> {
         }
     }
 
-    /// Whether `policy` lets a call pass; `take` asks the counter that it needs.
-    pub(crate) fn passes(&self, policy: FallbackPolicy, take: impl Fn(&L) -> bool) -> bool {
-        match policy {
-            FallbackPolicy::Local => self.own.as_ref().is_none_or(take),
-            FallbackPolicy::Share => self.share.as_ref().is_none_or(take),
-            FallbackPolicy::Pass => true,
-            FallbackPolicy::Block => false,
+    /// What `policy` makes of a call; `take` asks the counter that it needs.
+    pub(crate) fn verdict(
+        &self,
+        policy: FallbackPolicy,
+        take: impl FnOnce(&L) -> Decision,
+    ) -> Verdict {
+        let counter = match policy {
+            FallbackPolicy::Local => self.own.as_ref(),
+            FallbackPolicy::Share => self.share.as_ref(),
+            FallbackPolicy::Pass => None,
+            FallbackPolicy::Block => return Verdict::Block,
+        };
+        match counter.map(take) {
+            None | Some(Decision::Pass { .. }) => Verdict::Pass,
+            Some(Decision::Wait { wait }) => Verdict::Waited(wait),
+            Some(Decision::Block) => Verdict::Block,
         }
     }
 

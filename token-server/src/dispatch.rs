@@ -3,12 +3,9 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
-use limiter::{
-    Decision, Released, RuleSet, Tick, TokenId, Undecided, rule::ControlBehavior::Pacing,
-};
+use limiter::{Decision, Released, RuleSet, Tick, TokenId, Undecided};
 use protocol::{
-    BadRequest, ExtendedResponse, HELLO_VERSION, Params, Request, Response, Status, What, feature,
-    kind,
+    BadRequest, ExtendedResponse, HELLO_VERSION, Params, Request, Response, Status, feature, kind,
 };
 use tracing::debug;
 
@@ -35,8 +32,8 @@ pub(crate) fn flow(xid: i32, decided: Result<Decision, Undecided>) -> (Response,
 }
 
 /// The answer to a hot-parameter request, as `ParamFlowRequestProcessor.java` makes it: no wait,
-/// and -1 left when there was more than one value. What would have to wait is BLOCKED here, since a
-/// Java client falls back to its local rule on any other status.
+/// and -1 left when there was more than one value. What would have to wait is BLOCKED here and keeps
+/// no turn, since a Java client falls back to its local rule on any other status.
 fn param(
     xid: i32,
     now: Tick,
@@ -44,12 +41,7 @@ fn param(
     (flow_id, count): (i64, i32),
     params: Params<'_>,
 ) -> (Response, Status) {
-    let paces = rules.param(flow_id).is_some_and(|param| param.rule().behavior == Pacing);
-    let decided = if paces {
-        extension::at_once(now, rules, What { flow_id, count, params: Some(params) })
-    } else {
-        rules.acquire_param(now, flow_id, count, values(params))
-    };
+    let decided = rules.acquire_param_at_once(now, flow_id, count, values(params));
     let (status, remaining) = match decided {
         Ok(Decision::Pass { .. }) if params.len() > 1 => (Status::Ok, -1),
         Ok(Decision::Pass { remaining }) => (Status::Ok, saturated(remaining)),

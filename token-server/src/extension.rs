@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use limiter::{All, Ask, Decision, LeaseId, Param, RuleSet, Tick, Undecided};
+use limiter::{All, Ask, Decision, LeaseId, Param, RuleSet, Tick};
 use protocol::{
     ANY_WAIT, Adjustment, Checks, Explained, ExtendedResponse, Mode, Status, Unit, What, kind,
 };
@@ -136,13 +136,6 @@ pub(crate) fn lease(xid: i32, now: Tick, rules: &RuleSet, wanted: Wanted) -> Ans
     };
     let ttl_ms = u32::try_from(ttl.as_millis()).unwrap_or(u32::MAX);
     (ExtendedResponse::Lease { xid, status, lease_id, granted, ttl_ms }, status)
-}
-
-/// Tokens for each of some values, from a client that cannot be told to wait: it takes BLOCKED for
-/// the end of the matter, so a turn must not be kept for it.
-pub(crate) fn at_once(now: Tick, rules: &RuleSet, what: What<'_>) -> Result<Decision, Undecided> {
-    let explained = rules.ask(now, &Asked::new(what).what(), how(false, false, 0))?;
-    Ok(explained.decision)
 }
 
 fn nanoseconds(wait: Option<Duration>) -> u64 {
@@ -323,6 +316,81 @@ mod tests {
         assert_eq!(plainly(session, flow(102, 1)), (Status::TooManyRequest, None));
     }
 
+    /// A session of a namespace that may make so many requests a second, its ping not among them.
+    fn guarded(requests: f64) -> Session {
+        let settings = Settings { max_allowed_qps: Some(requests), ..Settings::default() };
+        let mut session = service(settings, &Options::default()).0.session();
+        assert_eq!(ask_ping(&mut session, "default"), Some(1));
+        session
+    }
+
+    #[test]
+    fn every_kind_of_request_counts_for_the_namespaces_limit() {
+        let value = [Param::Int(1)];
+        let charge_value = |session: &mut Session| {
+            let mut buf = BytesMut::new();
+            let params = Some(Params::write(&value, &mut buf).unwrap());
+            adjusted(session, Adjustment::Charge, 0, What { flow_id: 201, count: 1, params })
+        };
+        let requests: [&dyn Fn(&mut Session) -> Status; 12] = [
+            &|session| ask_flow(session, 102, 1, false).0,
+            &|session| ask_param(session, 1, &value).0,
+            &|session| ask_token(session, 1).0,
+            &|session| release(session, 1),
+            &|session| renew(session, 1),
+            &|session| plainly(session, flow(102, 1)).0,
+            &|session| all(session, &[Check { priority: false, what: flow(102, 1) }]).0,
+            &|session| leased(session, want(105, 1)).0,
+            &|session| leased(session, want(105, 0)).0,
+            &|session| adjusted(session, Adjustment::GiveBack, 0, flow(102, 1)),
+            &charge_value,
+            &|session| adjusted(session, Adjustment::Reset, 0, flow(102, 1)),
+        ];
+        for (index, request) in requests.iter().enumerate() {
+            let session = &mut guarded(3.0);
+            let first = request(session);
+            assert!(first != Status::TooManyRequest && first != Status::BadRequest, "{index}");
+            let rest: Vec<Status> = (0..3).map(|_| ask_flow(session, 102, 1, false).0).collect();
+            let expected = [Status::Ok, Status::Ok, Status::TooManyRequest];
+            assert_eq!(rest, expected, "{index}: {first:?}");
+        }
+    }
+
+    #[test]
+    fn above_the_limit_what_asks_is_refused_and_what_returns_or_corrects_is_not() {
+        let session = &mut guarded(3.0);
+        let (_, token) = ask_token(session, 1);
+        let (_, lease, ..) = leased(session, want(105, 5));
+        assert_eq!(ask_flow(session, 101, 2, false).0, Status::Ok);
+        assert_eq!(ask_token(session, 1), (Status::TooManyRequest, 0));
+        assert_eq!(plainly(session, flow(101, 1)), (Status::TooManyRequest, None));
+        let peek = asked(session, flow(101, 1), [false, true], ANY_WAIT);
+        assert_eq!(peek, (Status::TooManyRequest, None));
+        let checks = [Check { priority: false, what: flow(102, 1) }];
+        assert_eq!(all(session, &checks), (Status::TooManyRequest, Some(0), 0));
+        assert_eq!(leased(session, want(105, 1)), (Status::TooManyRequest, 0, 0, 0));
+
+        assert_eq!(renew(session, token), Status::Ok);
+        assert_eq!(release(session, token), Status::ReleaseOk);
+        let back = Wanted { flow_id: 105, want: 0, returned: lease, used: 0 };
+        assert_eq!(leased(session, back), (Status::Ok, 0, 0, 0));
+        for op in [Adjustment::GiveBack, Adjustment::Charge, Adjustment::Reset] {
+            assert_eq!(adjusted(session, op, 0, flow(101, 1)), Status::Ok, "{op:?}");
+        }
+    }
+
+    #[test]
+    fn a_lease_that_comes_back_with_a_wish_above_the_limit_is_taken_all_the_same() {
+        let settings = Settings { max_allowed_qps: Some(1.0), ..Settings::default() };
+        let (service, _) = service(settings, &Options::default());
+        let session = &mut service.session();
+        let (_, lease, granted, _) = leased(session, want(105, 10));
+        let again = Wanted { flow_id: 105, want: 10, returned: lease, used: 0 };
+        assert_eq!((granted, leased(session, again).0), (10, Status::TooManyRequest));
+        let usage = service.engine.rules().flow(105).unwrap().usage(Tick(START));
+        assert_eq!(usage, (0, 0));
+    }
+
     #[test]
     fn counts_are_given_back_charged_and_reset() {
         let (mut session, clock) = scene();
@@ -440,6 +508,16 @@ mod tests {
         assert_eq!((status, explained.unwrap().wait_ns), (Status::ShouldWait, 100_000_000));
         clock.set(Tick(START + 200_000_000));
         assert_eq!(ask_param_of(&mut session, 202, 1, &value).0, Status::Ok);
+    }
+
+    #[test]
+    fn of_several_values_none_keeps_a_turn_when_one_would_have_to_wait() {
+        let (mut session, _) = scene();
+        let (one, two) = (Param::Int(1), Param::Int(2));
+        assert_eq!(ask_param_of(&mut session, 202, 1, std::slice::from_ref(&one)).0, Status::Ok);
+        let both = [two.clone(), one];
+        assert_eq!(ask_param_of(&mut session, 202, 1, &both), (Status::Blocked, 0, 0));
+        assert_eq!(ask_param_of(&mut session, 202, 1, &[two]).0, Status::Ok, "it was not taken");
     }
 
     #[test]

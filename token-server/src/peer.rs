@@ -53,23 +53,32 @@ impl Peer {
         service: &Service,
     ) -> Result<Option<TokenId>, Undecided> {
         let owner = self.owner(service);
-        let tokens = service.engine.concurrency();
-        let taken = rules.acquire_concurrent(now, flow_id, count, owner, tokens)?;
+        let taken = rules.acquire_concurrent(now, flow_id, count, owner)?;
         self.taken += u64::from(taken.is_some());
         Ok(taken)
     }
 
-    /// Gives a token back, whoever took it.
+    /// Gives a token back, whoever took it. Never refused, as [`renew`](Self::renew) is not; since
+    /// a token's number says nothing of a rule, both are counted as requests of the namespace that
+    /// the connection pinged, if it pinged one.
     pub(crate) fn release(&self, now: Tick, token: TokenId, service: &Service) -> Released {
+        self.count(now);
         service.engine.concurrency().release(now, token)
     }
 
     /// Holds a token on, whoever took it: it is this connection's from now on.
     pub(crate) fn renew(&mut self, now: Tick, token: TokenId, service: &Service) -> bool {
+        self.count(now);
         let owner = self.owner(service);
         let renewed = service.engine.concurrency().renew(now, token, owner);
         self.taken += u64::from(renewed);
         renewed
+    }
+
+    fn count(&self, now: Tick) {
+        if let Some(member) = &self.membership {
+            member.namespace().count(now);
+        }
     }
 
     fn owner(&mut self, service: &Service) -> OwnerId {

@@ -128,9 +128,8 @@ mod tests {
     }
 
     fn acquire(engine: &ClusterEngine, id: i64, count: i32) {
-        let tokens = engine.concurrency();
         let now = Tick::from_ms(1_700_000_000_000);
-        let taken = engine.rules().acquire_concurrent(now, id, count, engine.owner(), tokens);
+        let taken = engine.rules().acquire_concurrent(now, id, count, engine.owner());
         assert!(taken.unwrap().is_some());
     }
 

@@ -260,6 +260,28 @@ fn namespaces_show_their_clients_and_what_the_guard_refused() {
 }
 
 #[test]
+fn namespaces_show_their_concurrency_tokens_and_what_the_bound_refused() {
+    let settings = Settings { tokens_max: 4, ..Settings::default() };
+    let calls = rule(1, "r", 9.0, "").replacen('{', r#"{"grade": 0, "#, 1);
+    let scraped =
+        Scraped::new(settings, &[("a", list([calls])), ("b", list([rule(2, "r", 1.0, "")]))]);
+    let (engine, now) = (&scraped.engine, Tick::from_ms(1_700_000_000_000));
+    let take = || engine.rules().acquire_concurrent(now, 1, 1, engine.owner());
+    assert_eq!((0..5).filter(|_| take().is_err()).count(), 3);
+    let page = scraped.page();
+    let held = "tollgate_namespace_concurrency_tokens_held";
+    let refused = "tollgate_namespace_refused_concurrency_tokens_total";
+    for (series, value) in [
+        (format!(r#"{held}{{namespace="a"}}"#), 2.0),
+        (format!(r#"{held}{{namespace="b"}}"#), 0.0),
+        (format!(r#"{refused}{{namespace="a"}}"#), 3.0),
+        (format!(r#"{refused}{{namespace="b"}}"#), 0.0),
+    ] {
+        assert_eq!(page.value(&series), value, "{series}");
+    }
+}
+
+#[test]
 fn the_rules_in_force_show_revision_hash_and_number() {
     let scraped = Scraped::new(Settings::default(), &[("a", list([rule(1, "r", 1.0, "")]))]);
     scraped.put(&[("a", list([rule(1, "r", 2.0, ""), rule(2, "r", 2.0, ""), param_rule(1, 5.0)]))]);

@@ -43,7 +43,7 @@ pub struct ClusterEngine {
     rules: Swap<RuleSet>,
     /// For the hot values of all rules.
     room: Room,
-    concurrency: Concurrency,
+    concurrency: Arc<Concurrency>,
     owners: AtomicU64,
     /// Counters without a rule.
     departed: Mutex<Departed>,
@@ -62,7 +62,10 @@ impl ClusterEngine {
             namespaces: Namespaces::new(settings),
             rules: Swap::new(RuleSet::default()),
             room: Room::new(&settings),
-            concurrency: Concurrency::new(settings.tokens_max, RandomState::default().hash_one(0)),
+            concurrency: Arc::new(Concurrency::new(
+                settings.tokens_max,
+                RandomState::default().hash_one(0),
+            )),
             owners: AtomicU64::new(1),
             departed: Mutex::default(),
             replacing: Mutex::new(()),

@@ -7,10 +7,9 @@ mod lease;
 mod life;
 mod look;
 
+pub(crate) use concurrent::Calls;
 pub use lease::{LeaseRefused, Leased};
 pub(crate) use life::Inherited;
-
-use std::time::Duration;
 
 use super::{
     Ask, Namespace,
@@ -21,7 +20,7 @@ use super::{
     tuned::Tuned,
 };
 use crate::{
-    Decision, Level, Tick,
+    Decision, Tick,
     algorithm::Verdict,
     rule::{ClusterConfig, FlowRule, Mode},
     sync::{Arc, Lazy, MutexGuard, lock},
@@ -41,7 +40,7 @@ pub struct Flow {
     recipe: Option<Arc<Recipe>>,
     sliding: Sliding,
     /// What is in use of a thread-grade rule.
-    level: Option<Arc<Level>>,
+    calls: Option<Arc<Calls>>,
     rule: FlowRule,
 }
 
@@ -60,7 +59,7 @@ impl Flow {
             counter: inherited.counter.map_or_else(Lazy::default, Lazy::of),
             namespace,
             recipe,
-            level: inherited.level,
+            calls: inherited.calls,
             rule,
         };
         flow.take_over(&inherited.leases);
@@ -120,12 +119,6 @@ impl Flow {
         let verdict = self.tuned(used, recipe, now).take(now, count);
         used.note(verdict, count);
         verdict.into()
-    }
-
-    /// Takes `count` tokens if nobody has to wait for them.
-    pub(super) fn acquire_at_once(&self, now: Tick, count: u32) -> bool {
-        let ask = Ask { max_wait: Some(Duration::ZERO), ..Ask::default() };
-        self.decide(&mut self.lock(), now, count.into(), ask).is_admitted()
     }
 
     /// What the flow has used, for several decisions in one.

@@ -7,15 +7,18 @@
 //! | share, global    | the rule's count through clients    | `thresholdUnit: window`: the    |
 //! | share, a client  | the rule's count                    | rule's, otherwise one second    |
 //!
-//! Algorithm, windows and comparison are those of [`Flow`] and [`ParamFlow`], since it is they that
-//! decide; a `localCount` is a plain sliding window. A grade 0 rule is counted as calls per second, as a server does for such a request.
+//! Algorithm, windows, `controlBehavior` and comparison are those of [`Flow`] and [`ParamFlow`],
+//! since it is they that decide; a `localCount` has no algorithm of its own. A grade 0 rule is
+//! counted as calls per second, as a server does for such a request.
+
+use std::time::Duration;
 
 use super::{
-    Flow, Namespace, Param, ParamFlow, Settings, counting::Counting, namespace::Namespaces,
+    Ask, Flow, Namespace, Param, ParamFlow, Settings, counting::Counting, namespace::Namespaces,
     recipe::Recipe, values::Room,
 };
 use crate::{
-    INTERVAL_MS_MAX, Tick, WindowShape,
+    Decision, INTERVAL_MS_MAX, Tick, WindowShape,
     rule::{Algorithm, ClusterConfig, FlowRule, ParamItem, ParamRule, Scope, ThresholdUnit},
     sync::Arc,
 };
@@ -53,10 +56,12 @@ impl LocalFlow {
         Some(Self(Flow::new(rule, &config, namespace, recipe, inherited)))
     }
 
-    /// Takes `count` tokens if they fit at once.
+    /// Takes `count` tokens, now or, where `controlBehavior` paces, after a wait of at most
+    /// `maxQueueingTimeMs` and `max_wait` (`None`: any). A refusal takes nothing.
     #[must_use]
-    pub fn acquire(&self, now: Tick, count: u32) -> bool {
-        self.0.acquire_at_once(now, count)
+    pub fn acquire(&self, now: Tick, count: u32, max_wait: Option<Duration>) -> Decision {
+        let ask = Ask { max_wait, ..Ask::default() };
+        self.0.decide(&mut self.0.lock(), now, count.into(), ask).into()
     }
 
     /// Counts tokens that a server granted, so that they are not granted here a second time.
@@ -103,15 +108,17 @@ impl LocalParam {
         Some(Self(ParamFlow::new(rule, &config, room, namespace(), recipe, counter)))
     }
 
-    /// Takes `count` tokens of each value if all fit at once. No value at all does not fit.
+    /// As [`LocalFlow::acquire`], of each value, all or none. No value at all is refused.
     #[must_use]
     pub fn acquire<'a>(
         &self,
         now: Tick,
         count: u32,
-        params: impl Iterator<Item = Param<'a>> + Clone,
-    ) -> bool {
-        self.0.acquire_at_once(now, count, params)
+        max_wait: Option<Duration>,
+        params: impl Iterator<Item = Param<'a>>,
+    ) -> Decision {
+        let ask = Ask { max_wait, ..Ask::default() };
+        self.0.acquire(now, count, ask, params).unwrap_or(Decision::Block)
     }
 
     /// As [`LocalFlow::granted`], for each value.
@@ -159,7 +166,7 @@ fn namespace() -> Arc<Namespace> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::{Contents, parse};
+    use crate::rule::{Contents, ControlBehavior, parse};
 
     const START: u64 = 1_700_000_000_000;
 
@@ -181,7 +188,7 @@ mod tests {
 
     fn passes(flow: &LocalFlow, ms: u64, calls: u32) -> usize {
         let now = Tick::from_ms(START + ms);
-        (0..calls).filter(|_| flow.acquire(now, 1)).count()
+        (0..calls).filter(|_| flow.acquire(now, 1, None) != Decision::Block).count()
     }
 
     const SHARE_OF_4: LocalLimit = LocalLimit::Share { clients: 4 };
@@ -212,6 +219,37 @@ mod tests {
         assert_eq!(passes(&LocalFlow::new(&per_client, SHARE_OF_4, None).unwrap(), 0, 40), 7);
     }
 
+    const PACED: &str = r#""controlBehavior": 2, "maxQueueingTimeMs": 250"#;
+
+    #[test]
+    fn a_rule_that_paces_says_how_long_to_wait_within_its_queue_and_what_the_caller_keeps() {
+        let rule = flow_rule(100.0, r#""thresholdType": 1, "localCount": 10"#);
+        let rule =
+            FlowRule { behavior: ControlBehavior::Pacing, max_queueing_time_ms: 250, ..rule };
+        let now = Tick::from_ms(START);
+        let wait = |ms| Decision::Wait { wait: Duration::from_millis(ms) };
+        let flow = LocalFlow::new(&rule, LocalLimit::Own, None).unwrap();
+        let take =
+            |max_wait: Option<u64>| flow.acquire(now, 1, max_wait.map(Duration::from_millis));
+        assert!(matches!(take(None), Decision::Pass { .. }));
+        assert_eq!((take(Some(99)), take(Some(100))), (Decision::Block, wait(100)));
+        assert_eq!((take(Some(0)), take(None)), (Decision::Block, wait(200)));
+        assert_eq!(take(None), Decision::Block, "300 ms are more than the queue");
+        let share = LocalFlow::new(&rule, SHARE_OF_4, None).unwrap();
+        assert!(matches!(share.acquire(now, 1, None), Decision::Pass { .. }));
+        assert_eq!(share.acquire(now, 1, None), wait(40), "25 a second");
+    }
+
+    #[test]
+    fn each_value_has_a_queue_of_its_own() {
+        let rule = param_rule(&format!(r#""count": 10, {PACED}"#), r#""thresholdType": 1"#);
+        let flow = LocalParam::new(&rule, LocalLimit::Own, None).unwrap();
+        let take = |value| flow.acquire(Tick::from_ms(START), 1, None, [value].into_iter());
+        assert!(matches!(take(Param::Int(1)), Decision::Pass { .. }));
+        assert_eq!(take(Param::Int(1)), Decision::Wait { wait: Duration::from_millis(100) });
+        assert!(matches!(take(Param::Int(2)), Decision::Pass { .. }));
+    }
+
     #[test]
     fn what_the_server_granted_is_in_the_window_even_beyond_the_share() {
         let rule = flow_rule(100.0, r#""thresholdType": 1"#);
@@ -240,7 +278,8 @@ mod tests {
     fn param_passes(flow: &LocalParam, ms: u64, value: i32) -> usize {
         let now = Tick::from_ms(START + ms);
         let value = [Param::Int(value)];
-        (0..100).filter(|_| flow.acquire(now, 1, value.iter().cloned())).count()
+        let take = || flow.acquire(now, 1, None, value.iter().cloned());
+        (0..100).filter(|_| take() != Decision::Block).count()
     }
 
     #[test]
@@ -252,7 +291,8 @@ mod tests {
         assert_eq!((param_passes(&flow, 0, 1), param_passes(&flow, 0, 7)), (5, 10));
         flow.granted(Tick::from_ms(START + 1_000), 8, [Param::Int(7)].iter().cloned());
         assert_eq!((param_passes(&flow, 1_000, 1), param_passes(&flow, 1_000, 7)), (5, 2));
-        assert!(!flow.acquire(Tick::from_ms(START), 1, std::iter::empty()));
+        let nothing = flow.acquire(Tick::from_ms(START), 1, None, std::iter::empty());
+        assert_eq!(nothing, Decision::Block);
     }
 
     #[test]

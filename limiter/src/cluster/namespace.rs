@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use super::{Settings, Switches, wall::Wall};
 use crate::{
-    Tick, WindowShape,
+    Tenant, Tick, WindowShape,
     rule::Mode,
     sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, lock},
     window::Ring,
@@ -19,6 +19,8 @@ pub struct Namespace {
     /// decision looks at it.
     switches: AtomicU32,
     guard: Guard,
+    /// Holds the concurrency tokens of all rules.
+    tenant: Arc<Tenant>,
     /// The engine's, here because each decision looks at its namespace anyway.
     exceed_count: f64,
     max_occupy_ratio: f64,
@@ -30,6 +32,10 @@ pub struct Namespace {
 const UNGUARDED: u32 = 4;
 
 /// Sentinel's `RequestLimiter`: counts requests of any kind and size, 1 s in 10 buckets.
+///
+/// What asks for something is refused once there were too many. What gives back, holds on or
+/// corrects is counted, too, and never refused: otherwise tokens would be lost when they are most
+/// wanted.
 #[derive(Debug)]
 struct Guard {
     /// Requests a second as the bits of a number, which may be infinite.
@@ -50,6 +56,7 @@ impl Namespace {
             connected: AtomicU32::new(0),
             switches: AtomicU32::new(0),
             guard,
+            tenant: Arc::default(),
             exceed_count: settings.exceed_count,
             max_occupy_ratio: settings.max_occupy_ratio,
             wall,
@@ -113,11 +120,26 @@ impl Namespace {
         self.guard.refused.load(Ordering::Relaxed)
     }
 
+    /// The concurrency tokens that are held of the namespace's rules.
+    #[must_use]
+    pub fn tenant(&self) -> &Arc<Tenant> {
+        &self.tenant
+    }
+
     /// Counts one request, or refuses it when the namespace has made all it may.
     #[inline]
     pub(crate) fn admit(&self, now: Tick) -> bool {
         // Relaxed: as in `connected`.
         self.switches.load(Ordering::Relaxed) & UNGUARDED != 0 || self.guard.admit(now)
+    }
+
+    /// Counts one request that is not to be refused: it gives something back, holds it on, or
+    /// corrects a count.
+    pub fn count(&self, now: Tick) {
+        // Relaxed: as in `connected`.
+        if self.switches.load(Ordering::Relaxed) & UNGUARDED == 0 {
+            self.guard.count(now);
+        }
     }
 
     /// Whether decisions are what the rules say.
@@ -146,6 +168,12 @@ impl Guard {
     fn max_qps(&self) -> f64 {
         // Relaxed: as in `connected`.
         f64::from_bits(self.max_qps.load(Ordering::Relaxed))
+    }
+
+    fn count(&self, now: Tick) {
+        let ring = &mut *lock(&self.ring);
+        ring.advance(WindowShape::SECOND, now);
+        ring.add(1);
     }
 
     fn admit(&self, now: Tick) -> bool {

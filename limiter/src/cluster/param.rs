@@ -10,8 +10,6 @@ mod saved;
 pub use look::ParamTotals;
 pub(crate) use machine::{Machines, OfCount};
 
-use std::time::Duration;
-
 use foldhash::quality::RandomState;
 use hashbrown::HashMap;
 
@@ -124,22 +122,11 @@ impl ParamFlow {
         &self,
         now: Tick,
         count: u32,
+        ask: Ask,
         params: impl IntoIterator<Item = Param<'a>>,
     ) -> Result<Decision, Undecided> {
         let used = &mut *lock(&self.counter.0);
-        Ok(self.decide(used, now, count, Ask::default(), params)?.into())
-    }
-
-    /// Takes `count` tokens of each value if nobody has to wait for them.
-    pub(super) fn acquire_at_once<'a>(
-        &self,
-        now: Tick,
-        count: u32,
-        params: impl IntoIterator<Item = Param<'a>>,
-    ) -> bool {
-        let ask = Ask { max_wait: Some(Duration::ZERO), ..Ask::default() };
-        let verdict = self.decide(&mut self.lock(), now, count, ask, params);
-        verdict.is_ok_and(Verdict::is_admitted)
+        Ok(self.decide(used, now, count, ask, params)?.into())
     }
 
     /// What the values have used, for several decisions in one.

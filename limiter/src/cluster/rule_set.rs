@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 
 use super::{Ask, Explained, Flow, LeaseId, LeaseRefused, Leased, Param, ParamFlow, What};
-use crate::{Concurrency, Decision, OwnerId, Tick, TokenId, Undecided, sync::Arc};
+use crate::{Decision, OwnerId, Tick, TokenId, Undecided, sync::Arc};
 
 /// The rules in force, found by flow id. Flow rules and hot-parameter rules are two id spaces, as
 /// in Sentinel.
@@ -68,6 +68,34 @@ impl RuleSet {
         count: i32,
         params: impl IntoIterator<Item = Param<'a>>,
     ) -> Result<Decision, Undecided> {
+        self.acquire_values(now, flow_id, count, Ask::default(), params)
+    }
+
+    /// As [`acquire_param`](Self::acquire_param), for a client that cannot be told to wait: what
+    /// would have to is [`Decision::Block`], and keeps no turn.
+    ///
+    /// # Errors
+    ///
+    /// As those of `acquire_param`.
+    pub fn acquire_param_at_once<'a>(
+        &self,
+        now: Tick,
+        flow_id: i64,
+        count: i32,
+        params: impl IntoIterator<Item = Param<'a>>,
+    ) -> Result<Decision, Undecided> {
+        let ask = Ask { max_wait: Some(Duration::ZERO), ..Ask::default() };
+        self.acquire_values(now, flow_id, count, ask, params)
+    }
+
+    fn acquire_values<'a>(
+        &self,
+        now: Tick,
+        flow_id: i64,
+        count: i32,
+        ask: Ask,
+        params: impl IntoIterator<Item = Param<'a>>,
+    ) -> Result<Decision, Undecided> {
         let count = tokens(flow_id, count)?;
         let mut params = params.into_iter();
         let first = params.next().ok_or(Undecided::BadRequest)?;
@@ -75,28 +103,27 @@ impl RuleSet {
         if !flow.guard().admit(now) {
             return Err(Undecided::TooManyRequests);
         }
-        flow.acquire(now, count, std::iter::once(first).chain(params))
+        flow.acquire(now, count, ask, std::iter::once(first).chain(params))
     }
 
     /// Takes a concurrency token of the thread-grade flow rule `flow_id` for `count` calls in
-    /// progress, held by `owner`; `None` when the level is full. `tokens` are the engine's.
+    /// progress, held by `owner`; `None` when the level is full.
     ///
     /// # Errors
     ///
     /// [`Undecided::BadRequest`] also for a rule that counts a rate, and
-    /// [`Undecided::TooManyRequests`] when as many tokens are held as the engine allows. The
-    /// namespace's guard counts rates and is not asked, as in Sentinel.
+    /// [`Undecided::TooManyRequests`] also when the namespace holds as many tokens as are free of
+    /// all that the engine allows.
     pub fn acquire_concurrent(
         &self,
         now: Tick,
         flow_id: i64,
         count: i32,
         owner: OwnerId,
-        tokens: &Concurrency,
     ) -> Result<Option<TokenId>, Undecided> {
-        let count = self::tokens(flow_id, count)?;
+        let count = tokens(flow_id, count)?;
         let flow = self.flows.get(&flow_id).ok_or(Undecided::NoRule)?;
-        flow.acquire_concurrent(now, count, owner, tokens)
+        flow.acquire_concurrent(now, count, owner)
     }
 
     /// Decides as [`acquire_flow`](Self::acquire_flow) or [`acquire_param`](Self::acquire_param)
@@ -129,16 +156,20 @@ impl RuleSet {
     ///
     /// # Errors
     ///
-    /// [`Undecided::BadRequest`], [`Undecided::NoRule`]. The namespace's guard is not asked, here
-    /// and below.
+    /// [`Undecided::BadRequest`], [`Undecided::NoRule`]. The namespace's guard counts the request
+    /// and refuses none, here and below.
     pub fn give_back(&self, now: Tick, what: &What<'_>, age: Duration) -> Result<(), Undecided> {
         let count = tokens(what.id(), what.count())?;
         match what {
             What::Flow { id, .. } => {
-                self.flows.get(id).ok_or(Undecided::NoRule)?.give_back(now, count, age);
+                let flow = self.flows.get(id).ok_or(Undecided::NoRule)?;
+                flow.guard().count(now);
+                flow.give_back(now, count, age);
             }
             What::Param { id, values, .. } => {
-                self.some_param(*id, values)?.give_back(now, count, age, values);
+                let param = self.some_param(*id, values)?;
+                param.guard().count(now);
+                param.give_back(now, count, age, values);
             }
         }
         Ok(())
@@ -154,10 +185,14 @@ impl RuleSet {
         let count = tokens(what.id(), what.count())?;
         match what {
             What::Flow { id, .. } => {
-                self.flows.get(id).ok_or(Undecided::NoRule)?.charge(now, count);
+                let flow = self.flows.get(id).ok_or(Undecided::NoRule)?;
+                flow.guard().count(now);
+                flow.charge(now, count);
             }
             What::Param { id, values, .. } => {
-                self.some_param(*id, values)?.charge(now, count, values.iter().cloned());
+                let param = self.some_param(*id, values)?;
+                param.guard().count(now);
+                param.charge(now, count, values.iter().cloned());
             }
         }
         Ok(())
@@ -171,8 +206,16 @@ impl RuleSet {
     pub fn reset(&self, now: Tick, what: &What<'_>) -> Result<(), Undecided> {
         tokens(what.id(), 1)?;
         match what {
-            What::Flow { id, .. } => self.flows.get(id).ok_or(Undecided::NoRule)?.reset(),
-            What::Param { id, values, .. } => self.some_param(*id, values)?.reset(now, values),
+            What::Flow { id, .. } => {
+                let flow = self.flows.get(id).ok_or(Undecided::NoRule)?;
+                flow.guard().count(now);
+                flow.reset();
+            }
+            What::Param { id, values, .. } => {
+                let param = self.some_param(*id, values)?;
+                param.guard().count(now);
+                param.reset(now, values);
+            }
         }
         Ok(())
     }
@@ -183,7 +226,7 @@ impl RuleSet {
     /// # Errors
     ///
     /// [`Undecided::BadRequest`], [`Undecided::NoRule`], or [`Undecided::TooManyRequests`] from the
-    /// namespace's guard, which counts one request.
+    /// namespace's guard, which counts one request and refuses none that only takes back.
     pub fn lease(
         &self,
         now: Tick,
@@ -194,7 +237,12 @@ impl RuleSet {
         tokens(flow_id, 1)?;
         let flow = self.flows.get(&flow_id).ok_or(Undecided::NoRule)?;
         // What comes back is taken whatever the guard says.
-        let is_admitted = want == 0 || flow.guard().admit(now);
+        let is_admitted = if want == 0 {
+            flow.guard().count(now);
+            true
+        } else {
+            flow.guard().admit(now)
+        };
         let leased = flow.lease(now, if is_admitted { want } else { 0 }, returned);
         admitted(is_admitted)?;
         Ok(leased)

@@ -24,7 +24,8 @@ pub struct Settings {
     /// windows. A value of eight bytes in a window of ten buckets takes about 250.
     pub values_bytes_max: u64,
     /// Concurrency tokens of all rules that may be held at once, 64 bytes each; at most
-    /// [`Concurrency::TOKENS_MAX`](crate::Concurrency::TOKENS_MAX).
+    /// [`Concurrency::TOKENS_MAX`](crate::Concurrency::TOKENS_MAX). One namespace may hold as many
+    /// as are free: half of them when no other holds any. See [`Tenant`](crate::Tenant).
     pub tokens_max: u64,
 }
 

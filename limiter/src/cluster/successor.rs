@@ -5,6 +5,7 @@ use super::{
     counting::Counting,
     departed::Departed,
     digest,
+    flow::Calls,
     namespace::Namespaces,
     recipe::{Recipe, Recipes},
     values::Room,
@@ -23,7 +24,7 @@ use crate::{
 pub(crate) struct Ground<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) namespaces: &'a Namespaces,
-    pub(crate) tokens: &'a Concurrency,
+    pub(crate) tokens: &'a Arc<Concurrency>,
     pub(crate) room: &'a Room,
 }
 
@@ -108,8 +109,11 @@ impl RuleSet {
             Some(old) => old.bequeath(&counting),
             None => departed.flow_back(config.flow_id, &counting),
         };
-        if rule.grade == Grade::Thread {
-            inherited.level.get_or_insert_with(|| ground.tokens.level());
+        let tenant = namespace.tenant();
+        if let Some(calls) = &inherited.calls {
+            calls.move_to(tenant);
+        } else if rule.grade == Grade::Thread {
+            inherited.calls = Some(Arc::new(Calls::new(ground.tokens, tenant)));
         }
         let recipe = Recipe::of_flow(&rule, config, namespace.exceed_count());
         let recipe = recipe.map(|recipe| recipes.shared(recipe));

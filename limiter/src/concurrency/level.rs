@@ -1,6 +1,7 @@
 //! How much of one flow is in use.
 
-use crate::sync::{AtomicU64, Ordering};
+use super::tenant::Tenant;
+use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 /// The tokens in use of one flow. Made by [`Concurrency::level`](super::Concurrency::level), kept
 /// by the flow's rule, and by each of its tokens for as long as it lives.
@@ -13,11 +14,16 @@ pub struct Level {
     home: usize,
     /// Written under the lock of the shard `home`, read by anyone.
     in_use: AtomicU64,
+    /// Live tokens, of whatever count. Only under the lock of the shard.
+    tokens: AtomicU64,
+    /// Whose they are. Only under the lock of the shard, so nobody waits for it.
+    tenant: Mutex<Arc<Tenant>>,
 }
 
 impl Level {
-    pub(super) fn new(home: usize) -> Self {
-        Self { home, in_use: AtomicU64::new(0) }
+    pub(super) fn new(home: usize, tenant: Arc<Tenant>) -> Self {
+        let tenant = Mutex::new(tenant);
+        Self { home, in_use: AtomicU64::new(0), tokens: AtomicU64::new(0), tenant }
     }
 
     /// Tokens in use. Such as are due and stand in nobody's way may still be counted until
@@ -49,11 +55,32 @@ impl Level {
     /// Under the shard's lock.
     pub(super) fn add(&self, count: u32) {
         self.in_use.store(self.in_use() + u64::from(count), Ordering::Relaxed);
+        self.tokens.store(self.tokens() + 1, Ordering::Relaxed);
     }
 
     /// Under the shard's lock, with what [`add`](Self::add) was given once.
     pub(super) fn sub(&self, count: u32) {
         self.in_use.store(self.in_use() - u64::from(count), Ordering::Relaxed);
+        self.tokens.store(self.tokens() - 1, Ordering::Relaxed);
+    }
+
+    fn tokens(&self) -> u64 {
+        self.tokens.load(Ordering::Relaxed)
+    }
+
+    /// Whose the tokens are. Under the shard's lock.
+    pub(super) fn tenant(&self) -> MutexGuard<'_, Arc<Tenant>> {
+        lock(&self.tenant)
+    }
+
+    /// Makes the tokens, those that live included, `tenant`'s. Under the shard's lock.
+    pub(super) fn move_to(&self, tenant: &Arc<Tenant>) {
+        let mut now = self.tenant();
+        if !Arc::ptr_eq(&now, tenant) {
+            tenant.add(self.tokens());
+            now.sub(self.tokens());
+            *now = Arc::clone(tenant);
+        }
     }
 }
 
@@ -63,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_threshold_is_compared_exactly_at_every_size() {
-        let level = Level::new(0);
+        let level = Level::new(0, Arc::default());
         level.add(2);
         assert!(level.fits(1, 3.0));
         assert!(level.fits(1, 3.999));

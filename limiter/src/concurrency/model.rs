@@ -9,6 +9,8 @@ use crate::{Tick, sync::Arc};
 
 /// Homes of the levels: two share a shard, one is alone.
 const HOMES: [usize; 3] = [0, 0, 1];
+/// Whose they are: two of them are one tenant's, in two shards.
+const TENANTS: [usize; 3] = [0, 1, 1];
 const TIMEOUTS_MS: [u32; 5] = [0, 1, 5, 20, 1_000];
 
 #[derive(Clone, Debug)]
@@ -54,11 +56,15 @@ impl Model {
         self.tokens.iter().filter(|t| !t.released && t.ends > self.now[HOMES[t.level]])
     }
 
+    fn held_by(&self, tenant: usize) -> u64 {
+        self.held().filter(|t| TENANTS[t.level] == tenant).count() as u64
+    }
+
     fn in_use(&self, level: usize) -> u64 {
         self.held().filter(|t| t.level == level).map(|t| u64::from(t.hold.count)).sum()
     }
 
-    /// `Err` when as many live as may.
+    /// `Err` when no more are free than the tenant holds.
     fn acquire(
         &mut self,
         now: u64,
@@ -71,7 +77,9 @@ impl Model {
         if (self.in_use(level) + u64::from(hold.count)) as f64 > threshold {
             return Ok(false);
         }
-        if self.tokens.iter().filter(|t| !t.released && t.ends > now).count() >= max {
+        let live = || self.tokens.iter().filter(|t| !t.released && t.ends > now);
+        let held = live().filter(|t| TENANTS[t.level] == TENANTS[level]).count();
+        if held >= max - live().count() {
             return Err(());
         }
         let ends = now + u64::from(hold.resource_timeout_ms) * 1_000_000;
@@ -134,7 +142,9 @@ fn step() -> impl Strategy<Value = Step> {
 /// tokens the shards' clocks depend on which of them holds tokens that are due.
 fn play(max: usize, forward: bool, steps: Vec<Step>) -> Result<(), TestCaseError> {
     let tokens = Concurrency::new(max as u64, 42);
-    let levels = HOMES.map(|home| Arc::new(Level::new(home)));
+    let tenants = [Arc::new(Tenant::default()), Arc::default()];
+    let level = |level: usize| Level::new(HOMES[level], Arc::clone(&tenants[TENANTS[level]]));
+    let levels = [0, 1, 2].map(|it| Arc::new(level(it)));
     let mut model = Model::default();
     let mut ids: Vec<TokenId> = Vec::new();
     let mut now = 1_000_000_000_u64;
@@ -191,6 +201,8 @@ fn play(max: usize, forward: bool, steps: Vec<Step>) -> Result<(), TestCaseError
                     prop_assert_eq!(ours.in_use(), model.in_use(level));
                 }
                 prop_assert_eq!(tokens.live(), model.held().count() as u64);
+                let held = [0, 1].map(|tenant| model.held_by(tenant));
+                prop_assert_eq!([tenants[0].held(), tenants[1].held()], held);
                 prop_assert_eq!(tokens.next_expiry(), model.held().map(|t| Tick(t.ends)).min());
             }
         }
@@ -212,7 +224,7 @@ proptest! {
 
     #[test]
     fn any_sequence_at_the_bound_answers_as_the_model(
-        max in 0_usize..6,
+        max in 0_usize..9,
         steps in prop::collection::vec(step(), 1..200),
     ) {
         play(max, true, steps)?;

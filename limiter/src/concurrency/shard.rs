@@ -91,7 +91,7 @@ impl Shard {
             }
             ended += 1;
         }
-        self.live.add()?;
+        self.live.add(&level.tenant())?;
         level.add(hold.count);
         let tag = self.tag();
         let slot = self.slots.insert(Token {
@@ -198,7 +198,7 @@ impl Shard {
         self.disown(slot);
         if let Some(token) = self.slots.remove(slot) {
             token.level.sub(token.count);
-            self.live.sub();
+            self.live.sub(&token.level.tenant());
         }
     }
 
@@ -257,7 +257,10 @@ mod tests {
     }
 
     fn shard() -> (Shard, Arc<Level>) {
-        (Shard::new(0, 7, Arc::new(Live::new(2 * MILLION))), Arc::new(Level::new(0)))
+        (
+            Shard::new(0, 7, Arc::new(Live::new(2 * MILLION))),
+            Arc::new(Level::new(0, Arc::default())),
+        )
     }
 
     fn hold(owner: u64, resource_timeout_ms: u32, client_offline_ms: u32) -> Hold {

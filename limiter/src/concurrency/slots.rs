@@ -145,7 +145,7 @@ mod tests {
 
     fn token(tag: u64) -> Token {
         Token {
-            level: Arc::new(Level::new(0)),
+            level: Arc::new(Level::new(0, Arc::default())),
             ends: Tick(0),
             tag,
             owner: None,

@@ -4,6 +4,7 @@ use super::{
     level::Level,
     live::{Live, TokensFull},
     shard::{Shard, Taken},
+    tenant::Tenant,
     token::{HOMES, OwnerId, Place, Released, SLOTS, TokenId},
 };
 use crate::{
@@ -22,10 +23,13 @@ const BATCH: usize = 256;
 /// A tick older than the last one that the same shard saw counts as the last.
 ///
 /// ```
-/// use limiter::{Concurrency, Hold, OwnerId, Released, Tick};
+/// use std::sync::Arc;
+///
+/// use limiter::{Concurrency, Hold, OwnerId, Released, Tenant, Tick};
 ///
 /// let tokens = Concurrency::new(1_000_000, 0x5eed);
-/// let flow = tokens.level();
+/// let namespace = Arc::new(Tenant::default());
+/// let flow = tokens.level(&namespace);
 /// let connection = OwnerId::new(7).ok_or("zero is nobody")?;
 /// let hold =
 ///     Hold { count: 1, owner: connection, resource_timeout_ms: 2_000, client_offline_ms: 500 };
@@ -75,12 +79,20 @@ impl Concurrency {
         }
     }
 
-    /// A level for a flow, with nothing in use. It is for this store alone.
+    /// A level for a flow of `tenant`, with nothing in use. It is for this store alone.
     #[must_use]
-    pub fn level(&self) -> Arc<Level> {
+    pub fn level(&self, tenant: &Arc<Tenant>) -> Arc<Level> {
         // Relaxed: levels need not be dealt out evenly to be right.
         let made = self.levels_made.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Level::new(made as usize % SHARDS))
+        Arc::new(Level::new(made as usize % SHARDS, Arc::clone(tenant)))
+    }
+
+    /// Makes a level `tenant`'s, with all tokens that are held of it.
+    pub fn move_to(&self, level: &Level, tenant: &Arc<Tenant>) {
+        if let Some(shard) = self.shards.get(level.home()) {
+            let _unchanged = lock(shard);
+            level.move_to(tenant);
+        }
     }
 
     /// Takes a token, or `None` when the level would then be over `threshold`: check and take are
@@ -92,7 +104,8 @@ impl Concurrency {
     ///
     /// # Errors
     ///
-    /// [`TokensFull`] when the level has room but as many tokens live as may; nothing was taken.
+    /// [`TokensFull`] when the level has room but no more tokens are free than its tenant holds;
+    /// nothing was taken.
     pub fn acquire(
         &self,
         now: Tick,
@@ -106,7 +119,11 @@ impl Concurrency {
         }
         // Full, but perhaps of tokens that are due, in whatever shard.
         self.expire(now);
-        self.try_acquire(now, level, threshold, hold)
+        let taken = self.try_acquire(now, level, threshold, hold);
+        if taken.is_err() {
+            level.tenant().refuse();
+        }
+        taken
     }
 
     fn try_acquire(
@@ -151,7 +168,9 @@ impl Concurrency {
     ///
     /// The work is proportional to the owner's tokens, plus one look at each shard.
     pub fn owner_gone(&self, now: Tick, owner: OwnerId) -> usize {
-        self.in_batches(|shard| lock(shard).owner_gone(now, owner, BATCH))
+        let of_shard =
+            |shard: &Mutex<Shard>| in_batches(|| lock(shard).owner_gone(now, owner, BATCH));
+        self.shards.iter().map(of_shard).sum()
     }
 
     /// Ends all tokens that are due and gives their number. No decision waits for it; memory and
@@ -159,26 +178,15 @@ impl Concurrency {
     ///
     /// The work is proportional to the tokens that end, plus one look at each shard.
     pub fn expire(&self, now: Tick) -> usize {
-        self.in_batches(|shard| {
-            let (ended, spare) = lock(shard).expire(now, BATCH);
-            drop(spare);
-            ended
-        })
+        self.shards.iter().map(|shard| expire(shard, now)).sum()
     }
 
-    /// Runs `work` on each shard until it has done less than a batch of it; gives the sum.
-    fn in_batches(&self, work: impl Fn(&Mutex<Shard>) -> usize) -> usize {
-        let mut sum = 0;
-        for shard in &self.shards {
-            loop {
-                let done = work(shard);
-                sum += done;
-                if done < BATCH {
-                    break;
-                }
-            }
+    /// What is in use of a level at `now`, to the nanosecond: what is due ends first.
+    pub fn in_use(&self, now: Tick, level: &Level) -> u64 {
+        if let Some(shard) = self.shards.get(level.home()) {
+            expire(shard, now);
         }
-        sum
+        level.in_use()
     }
 
     /// When the next token ends: the time to call [`expire`](Self::expire) again. A token that is
@@ -192,6 +200,27 @@ impl Concurrency {
     #[must_use]
     pub fn live(&self) -> u64 {
         self.live.count()
+    }
+}
+
+/// Ends all tokens of a shard that are due and gives their number.
+fn expire(shard: &Mutex<Shard>, now: Tick) -> usize {
+    in_batches(|| {
+        let (ended, spare) = lock(shard).expire(now, BATCH);
+        drop(spare);
+        ended
+    })
+}
+
+/// Does `work` until there was less than a batch of it; gives the sum.
+fn in_batches(work: impl Fn() -> usize) -> usize {
+    let mut sum = 0;
+    loop {
+        let done = work();
+        sum += done;
+        if done < BATCH {
+            return sum;
+        }
     }
 }
 
@@ -211,7 +240,7 @@ mod tests {
     #[test]
     fn a_token_is_held_until_one_nanosecond_before_its_end() {
         let tokens = Concurrency::new(10, 1);
-        let level = tokens.level();
+        let level = tokens.level(&Arc::default());
         let take = |now| tokens.acquire(now, &level, 1.0, hold(1, 1)).unwrap();
         let first = take(Tick(7)).unwrap();
         assert_eq!(take(Tick(2_000_000_006)), None);
@@ -228,7 +257,7 @@ mod tests {
     #[test]
     fn tokens_of_a_gone_connection_end_early_but_never_later() {
         let tokens = Concurrency::new(10, 1);
-        let level = tokens.level();
+        let level = tokens.level(&Arc::default());
         let take = |now, owner| tokens.acquire(now, &level, 9.0, hold(owner, 1)).unwrap().unwrap();
         let (old, young, other) = (take(ms(0), 1), take(ms(1_400), 1), take(ms(1_400), 2));
         assert_eq!(tokens.owner_gone(ms(1_600), hold(1, 1).owner), 2);
@@ -246,7 +275,7 @@ mod tests {
     #[test]
     fn a_token_that_is_renewed_over_another_connection_is_that_connections() {
         let tokens = Concurrency::new(10, 1);
-        let level = tokens.level();
+        let level = tokens.level(&Arc::default());
         let (first, second) = (hold(1, 1).owner, hold(2, 1).owner);
         let token = tokens.acquire(ms(0), &level, 1.0, hold(1, 1)).unwrap().unwrap();
         tokens.owner_gone(ms(100), first);
@@ -260,7 +289,7 @@ mod tests {
     #[test]
     fn a_level_keeps_what_is_in_use_when_its_threshold_changes() {
         let tokens = Concurrency::new(10, 1);
-        let level = tokens.level();
+        let level = tokens.level(&Arc::default());
         let take = |threshold| tokens.acquire(ms(0), &level, threshold, hold(1, 2)).unwrap();
         let (a, b) = (take(5.0).unwrap(), take(5.0).unwrap());
         assert_eq!(take(5.0), None, "a part of a request is not granted");
@@ -275,7 +304,7 @@ mod tests {
     #[test]
     fn a_token_is_given_back_after_its_rule_and_everything_of_it_are_gone() {
         let tokens = Concurrency::new(10, 1);
-        let level = tokens.level();
+        let level = tokens.level(&Arc::default());
         let token = tokens.acquire(ms(0), &level, 1.0, hold(1, 1)).unwrap().unwrap();
         drop(level);
         assert_eq!(tokens.release(ms(1), token), Released::Ok);
@@ -286,7 +315,7 @@ mod tests {
     #[test]
     fn ids_that_no_token_has_were_released_already() {
         let tokens = Concurrency::new(10, 1);
-        let level = tokens.level();
+        let level = tokens.level(&Arc::default());
         let token = tokens.acquire(ms(0), &level, 1.0, hold(1, 1)).unwrap().unwrap();
         let near =
             [0, 1, -1, 12_345, i64::MIN, i64::MAX, token.0 + 1, token.0 ^ (1 << 40), -token.0];
@@ -299,25 +328,50 @@ mod tests {
 
     #[test]
     fn at_the_bound_a_level_with_room_is_told_so_until_a_token_of_any_level_ends() {
-        let tokens = Concurrency::new(2, 1);
-        let levels = [tokens.level(), tokens.level()];
+        let tokens = Concurrency::new(4, 1);
+        let tenants = [(); 2].map(|()| Arc::new(Tenant::default()));
+        let levels = [tokens.level(&tenants[0]), tokens.level(&tenants[1])];
         let take = |at, level: usize| tokens.acquire(at, &levels[level], 2.0, hold(1, 1));
+        let full = Err(TokensFull { max: 4 });
         let first = take(ms(0), 0).unwrap().unwrap();
         assert!(take(ms(5), 0).unwrap().is_some());
-        assert_eq!(take(ms(5), 1), Err(TokensFull { max: 2 }));
-        assert_eq!(take(ms(5), 0), Ok(None), "its own level refuses first");
-        assert_eq!(tokens.release(ms(5), first), Released::Ok);
         assert!(take(ms(5), 1).unwrap().is_some());
-        assert_eq!(take(ms(2_004), 1), Err(TokensFull { max: 2 }));
-        assert!(take(ms(2_005), 1).unwrap().is_some(), "both have ended, in both shards");
-        assert_eq!(tokens.live(), 1);
-        assert_eq!(Concurrency::new(u64::MAX, 1).live.add(), Ok(()));
+        assert_eq!(take(ms(5), 1), full, "it holds one, and one is free");
+        assert_eq!(take(ms(5), 0), Ok(None), "its own level refuses first");
+        assert_eq!([tenants[0].refused(), tenants[1].refused()], [0, 1]);
+        assert_eq!(tokens.release(ms(5), first), Released::Ok);
+        let last = take(ms(5), 1).unwrap().unwrap();
+        assert_eq!(take(ms(5), 0), full);
+        assert_eq!(tokens.release(ms(5), last), Released::Ok);
+        assert!(take(ms(6), 0).unwrap().is_some());
+        assert_eq!(take(ms(2_004), 1), full);
+        assert!(take(ms(2_005), 1).unwrap().is_some(), "two have ended, in both shards");
+        assert_eq!(tokens.live(), 2);
+        assert_eq!([tenants[0].held(), tenants[1].held()], [1, 1]);
+        assert_eq!(Concurrency::new(u64::MAX, 1).live.add(&Tenant::default()), Ok(()));
+    }
+
+    #[test]
+    fn a_level_that_becomes_anothers_takes_its_tokens_along() {
+        let tokens = Concurrency::new(6, 1);
+        let (from, to) = (Arc::new(Tenant::default()), Arc::new(Tenant::default()));
+        let level = tokens.level(&from);
+        let take = || tokens.acquire(ms(0), &level, 9.0, hold(1, 2));
+        let (a, b) = (take().unwrap().unwrap(), take().unwrap().unwrap());
+        assert_eq!(tokens.release(ms(0), a), Released::Ok);
+        tokens.move_to(&level, &to);
+        tokens.move_to(&level, &to);
+        assert_eq!([from.held(), to.held()], [0, 1]);
+        assert_eq!(tokens.release(ms(0), b), Released::Ok);
+        assert_eq!([from.held(), to.held()], [0, 0]);
+        assert_eq!((0..9).filter(|_| take().is_ok()).count(), 3);
+        assert_eq!([from.refused(), to.refused()], [0, 6]);
     }
 
     #[test]
     fn an_older_tick_counts_as_the_last() {
         let tokens = Concurrency::new(10, 1);
-        let level = tokens.level();
+        let level = tokens.level(&Arc::default());
         assert_eq!(tokens.expire(ms(10_000)), 0);
         let token = tokens.acquire(ms(3), &level, 1.0, hold(1, 1)).unwrap().unwrap();
         assert_eq!(tokens.next_expiry(), Some(ms(12_000)));
@@ -331,7 +385,7 @@ mod tests {
     #[test]
     fn the_ends_of_time_and_of_time_outs_hold() {
         let tokens = Concurrency::new(10, 1);
-        let level = tokens.level();
+        let level = tokens.level(&Arc::default());
         let with = |resource_timeout_ms, client_offline_ms| Hold {
             resource_timeout_ms,
             client_offline_ms,
@@ -351,7 +405,7 @@ mod tests {
     #[test]
     fn long_work_is_done_in_batches_and_wholly() {
         let tokens = Concurrency::new(10_000, 1);
-        let levels = [tokens.level(), tokens.level()];
+        let levels = [tokens.level(&Arc::default()), tokens.level(&Arc::default())];
         for level in levels.iter().cycle().take(3 * BATCH) {
             tokens.acquire(ms(0), level, 1e9, hold(1, 2)).unwrap();
         }

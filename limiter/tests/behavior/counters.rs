@@ -135,12 +135,30 @@ fn what_does_not_exist_is_said() {
 fn calls_in_progress_are_explained_but_not_taken_without_an_owner() {
     let engine = engine(&[flow(1, 2.0, "").replace("\"count\"", "\"grade\":0,\"count\"")]);
     let owner = engine.owner();
-    engine.rules().acquire_concurrent(at(0), 1, 1, owner, engine.concurrency()).unwrap();
+    engine.rules().acquire_concurrent(at(0), 1, 1, owner).unwrap();
     let what = What::Flow { id: 1, count: 1 };
     let told = engine.snapshot().ask(at(0), &what, Ask { peek: true, ..Ask::default() }).unwrap();
     assert_eq!((told.used, told.limit()), (1, "2 concurrent".to_owned()));
     let taken = engine.snapshot().ask(at(0), &what, Ask::default());
     assert_eq!(taken, Err(Undecided::BadRequest));
+}
+
+#[test]
+fn calls_whose_time_is_over_are_not_explained_as_in_progress_though_nobody_tidied() {
+    let rule = flow(1, 2.0, r#","resourceTimeout":100"#);
+    let engine = engine(&[rule.replace("\"count\"", "\"grade\":0,\"count\"")]);
+    let owner = engine.owner();
+    for ms in [0, 1] {
+        assert!(engine.rules().acquire_concurrent(at(ms), 1, 1, owner).unwrap().is_some());
+    }
+    let peek = |now| {
+        let (what, ask) = (What::Flow { id: 1, count: 1 }, Ask { peek: true, ..Ask::default() });
+        let told = engine.snapshot().ask(now, &what, ask).unwrap();
+        (told.decision, told.used)
+    };
+    assert_eq!(peek(Tick(at(100).0 - 1)), (Decision::Block, 2));
+    assert_eq!(peek(at(100)), (Decision::Pass { remaining: 0 }, 1));
+    assert_eq!(peek(at(101)), (Decision::Pass { remaining: 1 }, 0));
 }
 
 #[test]

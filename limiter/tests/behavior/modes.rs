@@ -88,7 +88,7 @@ fn calls_in_progress_are_held_above_the_level_when_nobody_may_be_refused() {
     let engine = engine(&[rule]);
     let hold = || {
         let rules = engine.rules();
-        rules.acquire_concurrent(at(0), 1, 1, engine.owner(), engine.concurrency()).unwrap()
+        rules.acquire_concurrent(at(0), 1, 1, engine.owner()).unwrap()
     };
     assert!(hold().is_some() && hold().is_none());
     engine.switch(everything(Mode::Shadow));
@@ -98,6 +98,19 @@ fn calls_in_progress_are_held_above_the_level_when_nobody_may_be_refused() {
     assert_eq!(rules.flow(1).unwrap().totals().shadow_requests, 1);
     engine.switch(everything(Mode::Block));
     assert!(hold().is_none());
+}
+
+#[test]
+fn a_call_in_shadow_is_not_over_a_level_that_only_calls_fill_whose_time_is_over() {
+    let rule = flow(1, 1.0, r#","resourceTimeout":100"#);
+    let engine = engine(&[rule.replace("\"count\"", "\"grade\":0,\"count\"")]);
+    engine.switch(everything(Mode::Shadow));
+    let hold = |ms| engine.rules().acquire_concurrent(at(ms), 1, 1, engine.owner()).unwrap();
+    let shadowed = || engine.rules().flow(1).unwrap().totals().shadow_requests;
+    assert!(hold(0).is_some() && hold(100).is_some());
+    assert_eq!(shadowed(), 0, "the first ended as the second came");
+    assert!(hold(199).is_some());
+    assert_eq!((shadowed(), engine.concurrency().live()), (1, 2));
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn ask_engine(
     let (now, tokens) = (clock.now(), engine.concurrency());
     match job {
         Job::Acquire { flow_id, count } => {
-            match engine.rules().acquire_concurrent(now, flow_id, count, owner, tokens) {
+            match engine.rules().acquire_concurrent(now, flow_id, count, owner) {
                 Ok(Some(TokenId(token))) => (Status::Ok, Some(token)),
                 Ok(None) => (Status::Blocked, None),
                 Err(undecided) => (status(undecided), None),

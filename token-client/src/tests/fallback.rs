@@ -14,7 +14,7 @@ use super::{
     net::{World, client},
     peer::{Asked, Peer, ok, status},
 };
-use crate::{Client, DecidedBy, Outcome, Param, Reason, RuleId, Verdict};
+use crate::{Client, DecidedBy, Outcome, Param, Reason, RuleId, Verdict, time::now};
 
 const A: &str = "10.0.0.1:18730";
 const START: u64 = 1_700_000_000_000;
@@ -62,6 +62,64 @@ async fn passes(client: &Client, calls: u32) -> u32 {
         passed += u32::from(client.check(1, 1, false).await.is_pass());
     }
     passed
+}
+
+/// The verdict and how long the caller was kept, in milliseconds.
+async fn kept(check: impl Future<Output = Outcome>) -> (Verdict, u128) {
+    let started = now();
+    let outcome = check.await;
+    assert_eq!(outcome.fallback_reason(), Some(Reason::Unreachable));
+    (outcome.verdict, started.elapsed().as_millis())
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A flow rule and a hot-parameter rule, one call in a tenth of a second each, for 250 ms at most.
+fn paced() -> Vec<NamespaceRules> {
+    let rule = |more: &str| {
+        format!(
+            r#"{{"resource": "r", "count": 10, "clusterMode": true, "controlBehavior": 2,
+                 "maxQueueingTimeMs": 250, {more}
+                 "clusterConfig": {{"flowId": 1, "thresholdType": 1,
+                                    "fallbackToLocalWhenFail": true}}}}"#
+        )
+    };
+    rules(&format!("[{}, {}]", rule(""), rule(r#""paramIdx": 0,"#)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_that_paces_makes_calls_wait_for_their_turn_without_a_server_too() {
+    let (client, clock) = orphaned(paced(), 1).await;
+    let values = [Param::Int(7)];
+    for expected in [
+        (Verdict::Pass, 0),
+        (Verdict::Waited(100 * MS), 100),
+        (Verdict::Waited(200 * MS), 200),
+        (Verdict::Block, 0),
+    ] {
+        assert_eq!(kept(client.check(1, 1, false)).await, expected);
+        assert_eq!(kept(client.check_param(1, 1, &values)).await, expected);
+    }
+    clock.set(Tick::from_ms(START + 300));
+    assert_eq!(kept(client.check(1, 1, false)).await, (Verdict::Pass, 0));
+    let metrics = client.metrics();
+    assert_eq!((metrics.fallback_passed, metrics.fallback_blocked), (7, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_further_away_than_max_wait_is_not_taken_without_a_server() {
+    let clock = Arc::new(ManualClock::new(Tick::from_ms(START)));
+    let builder = Client::builder().clock(Arc::<ManualClock>::clone(&clock)).max_wait(100 * MS);
+    let (client, world) = client(builder, &[A]);
+    world.set(A, super::net::Port::Refuses);
+    client.set_rules(paced()).unwrap();
+    assert_eq!(kept(client.check(1, 1, false)).await, (Verdict::Pass, 0));
+    assert_eq!(kept(client.check(1, 1, false)).await, (Verdict::Waited(100 * MS), 100));
+    for _ in 0..9 {
+        assert_eq!(kept(client.check(1, 1, false)).await, (Verdict::Block, 0));
+    }
+    clock.set(Tick::from_ms(START + 100));
+    assert_eq!(kept(client.check(1, 1, false)).await, (Verdict::Waited(100 * MS), 100));
 }
 
 #[tokio::test(start_paused = true)]

@@ -69,7 +69,9 @@ pub(crate) const KEYS: &[Key] = &[
         name: "max_allowed_qps",
         flag: Some("max-allowed-qps"),
         about: "Requests per second that one namespace may make, whatever they ask for; above it \
-                they are answered TOO_MANY_REQUEST. \"off\": any number. 0 refuses all.",
+                they are answered TOO_MANY_REQUEST. What gives tokens back, holds them on or \
+                corrects counts is counted and never refused. \"off\": any number. 0 refuses all \
+                others.",
         read: |c, given| {
             let number = |given: &Given<'_>| given.number().map_err(|or| or + ", or off");
             given.or_off(number).map(|qps| c.settings.max_allowed_qps = qps)
@@ -176,7 +178,9 @@ pub(crate) const KEYS: &[Key] = &[
         name: "tokens_max",
         flag: None,
         about: "Concurrency tokens of all rules together that may be held at once, 64 bytes of \
-                memory each. A further one is answered TOO_MANY_REQUEST.",
+                memory each. A namespace may hold as many as are free: alone half of them, beside \
+                another that takes all it can a third, and so on. A further one is answered \
+                TOO_MANY_REQUEST.",
         read: |c, given| {
             let max = usize::try_from(limiter::Concurrency::TOKENS_MAX).unwrap_or(usize::MAX);
             given.whole(0..=max).map(|n| c.settings.tokens_max = n as u64)

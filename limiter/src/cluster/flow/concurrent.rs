@@ -1,7 +1,40 @@
 //! Calls in progress: the level of a thread-grade rule.
 
 use super::Flow;
-use crate::{Concurrency, Hold, OwnerId, Tick, TokenId, Undecided, rule::Mode, sync::lock};
+use crate::{
+    Concurrency, Hold, Level, OwnerId, Tenant, Tick, TokenId, Undecided,
+    rule::Mode,
+    sync::{Arc, lock},
+};
+
+/// The level of a flow, and where its tokens are kept.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    level: Arc<Level>,
+    tokens: Arc<Concurrency>,
+}
+
+impl Calls {
+    /// None in progress, yet.
+    pub(crate) fn new(tokens: &Arc<Concurrency>, tenant: &Arc<Tenant>) -> Self {
+        Self { level: tokens.level(tenant), tokens: Arc::clone(tokens) }
+    }
+
+    /// They are the tenant's from now on.
+    pub(crate) fn move_to(&self, tenant: &Arc<Tenant>) {
+        self.tokens.move_to(&self.level, tenant);
+    }
+
+    /// Calls in progress, and such whose tokens are due but not yet swept.
+    pub(crate) fn counted(&self) -> u64 {
+        self.level.in_use()
+    }
+
+    /// Calls in progress at `now`: what is due ends first.
+    pub(super) fn in_use(&self, now: Tick) -> u64 {
+        self.tokens.in_use(now, &self.level)
+    }
+}
 
 impl Flow {
     /// Takes a concurrency token for `count` calls in progress, or `None` when the level is full.
@@ -13,43 +46,51 @@ impl Flow {
     /// # Errors
     ///
     /// [`Undecided::BadRequest`] for a rule that is not of thread grade;
-    /// [`Undecided::TooManyRequests`] when as many tokens are held as the engine allows.
+    /// [`Undecided::TooManyRequests`] from the namespace's guard, and when the namespace holds as
+    /// many tokens as are free.
     pub(crate) fn acquire_concurrent(
         &self,
         now: Tick,
         count: u32,
         owner: OwnerId,
-        tokens: &Concurrency,
     ) -> Result<Option<TokenId>, Undecided> {
-        let (Some(level), Some(config)) = (&self.level, &self.rule.cluster) else {
+        let (Some(calls), Some(config)) = (&self.calls, &self.rule.cluster) else {
             return Err(Undecided::BadRequest);
         };
+        if !self.namespace.admit(now) {
+            return Err(Undecided::TooManyRequests);
+        }
         let hold = Hold {
             count,
             owner,
             resource_timeout_ms: config.resource_timeout_ms(),
             client_offline_ms: config.client_offline_ms(),
         };
-        let mode = self.mode();
-        let threshold = match mode {
-            Mode::Enforce => self.threshold(),
-            Mode::Block => -1.0,
-            Mode::Shadow | Mode::Pass => f64::MAX,
+        let acquire = |threshold| {
+            let taken = calls.tokens.acquire(now, &calls.level, threshold, hold);
+            taken.map_err(|_full| Undecided::TooManyRequests)
         };
-        let is_over = mode == Mode::Shadow && !level.fits(count, self.threshold());
-        let taken = tokens.acquire(now, level, threshold, hold);
-        if is_over {
-            let used = &mut *lock(&self.used().0);
-            used.others.shadow_requests += 1;
-            used.others.shadow_tokens += u64::from(count);
+        match self.mode() {
+            Mode::Enforce => acquire(self.threshold()),
+            Mode::Block => Ok(None),
+            Mode::Pass => acquire(f64::MAX),
+            Mode::Shadow => {
+                let taken = acquire(self.threshold())?;
+                if taken.is_some() {
+                    return Ok(taken);
+                }
+                let used = &mut *lock(&self.used().0);
+                used.others.shadow_requests += 1;
+                used.others.shadow_tokens += u64::from(count);
+                acquire(f64::MAX)
+            }
         }
-        taken.map_err(|_full| Undecided::TooManyRequests)
     }
 
     /// Calls in progress of a thread-grade rule; `None` for a rate. Tokens that are due but not
     /// yet swept may still be counted.
     #[must_use]
     pub fn in_use(&self) -> Option<u64> {
-        self.level.as_ref().map(|level| level.in_use())
+        self.calls.as_ref().map(|calls| calls.counted())
     }
 }

@@ -109,7 +109,7 @@ impl Flow {
     }
 
     fn explain_level(&self, now: Tick, count: u32) -> Explained {
-        let in_use = self.in_use().unwrap_or(0);
+        let in_use = self.calls.as_ref().map_or(0, |calls| calls.in_use(now));
         let threshold = self.threshold();
         #[expect(clippy::cast_precision_loss, reason = "tokens that are held are far below 2^53")]
         let room = threshold - in_use as f64 - f64::from(count);

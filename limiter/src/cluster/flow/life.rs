@@ -1,8 +1,8 @@
 //! A flow's counter outlives its rule: what the next rule with its id goes on with.
 
-use super::Flow;
+use super::{Calls, Flow};
 use crate::{
-    Level, Tick,
+    Tick,
     cluster::{
         counter::{FlowCounter, Used},
         counting::Counting,
@@ -18,7 +18,7 @@ use crate::{
 pub(crate) struct Inherited {
     /// Of a rule that is counted in the same way.
     pub(crate) counter: Option<Arc<FlowCounter>>,
-    pub(crate) level: Option<Arc<Level>>,
+    pub(crate) calls: Option<Arc<Calls>>,
     /// Of a rule that is counted in another way: what its clients may still spend.
     pub(crate) leases: Vec<Held>,
 }
@@ -27,25 +27,25 @@ impl Inherited {
     /// Of a rule that counts as `old` says, for one that counts as `new` says.
     pub(crate) fn from(
         counter: Option<Arc<FlowCounter>>,
-        level: Option<Arc<Level>>,
+        calls: Option<Arc<Calls>>,
         (old, new): (&Counting, &Counting),
     ) -> Self {
         if old == new {
-            return Self { counter, level, leases: Vec::new() };
+            return Self { counter, calls, leases: Vec::new() };
         }
         let leases = counter.map_or_else(Vec::new, |counter| counter.leases());
-        Self { counter: None, level, leases }
+        Self { counter: None, calls, leases }
     }
 }
 
 impl Flow {
     /// What the rule that takes this one's place goes on with, if that counts as `counting` says.
     pub(crate) fn bequeath(&self, counting: &Counting) -> Inherited {
-        let (own, level) = (self.counting(), self.level().map(Arc::clone));
+        let (own, calls) = (self.counting(), self.calls.clone());
         // One is made if there is none: who decides with the old rules at this moment may be about
         // to.
         let made = (own == *counting).then(|| Arc::clone(self.counter.get_or_make()));
-        Inherited::from(made.or_else(|| self.counter()), level, (&own, counting))
+        Inherited::from(made.or_else(|| self.counter()), calls, (&own, counting))
     }
 
     /// Goes on with what was used before a restart, if it means the same.
@@ -79,7 +79,7 @@ impl Flow {
 
     /// Whether nothing that the flow has used counts any more, and no call is in progress.
     pub(crate) fn is_idle(&self, now: Tick) -> bool {
-        self.level.as_ref().is_none_or(|level| level.in_use() == 0)
+        self.calls.as_ref().is_none_or(|calls| calls.counted() == 0)
             && self.counter.get().is_none_or(|counter| counter.is_idle(&self.counting(), now))
     }
 
@@ -89,10 +89,5 @@ impl Flow {
         config.map_or(Counting::Sliding(self.sliding.shape), |config| {
             Counting::of(config, self.rule.behavior)
         })
-    }
-
-    /// The level of a thread-grade rule.
-    pub(crate) fn level(&self) -> Option<&Arc<Level>> {
-        self.level.as_ref()
     }
 }
