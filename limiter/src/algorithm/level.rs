@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::{
     Invalid, Rate, Saved, Verdict,
-    exact::{Wide, div_ceil, div_floor, mul_div_ceil, nanos, tokens_in},
+    exact::{Wide, div_floor, mul_div_ceil, tokens_in},
     rate::UNITS_MAX,
     saved::back,
 };
@@ -106,21 +106,29 @@ impl Bucket {
         &self.rate
     }
 
-    #[inline]
-    pub(super) fn take(&self, level: &mut Level, now: Tick, n: u64) -> Verdict {
+    /// Pours `n` tokens in, or says how many units too many are in it; `None`: they never fit.
+    #[inline(always)]
+    fn pour(&self, level: &mut Level, now: Tick, n: u64) -> Result<Verdict, Option<u128>> {
         let used = level.drain(&self.rate, now);
         if n > self.burst || self.burst == 0 {
-            return Verdict::NEVER;
+            return Err(None);
         }
         // No overflow: `n` is at most the burst, whose units are below 2^126.
         let used = used + u128::from(n) * self.rate.per_token();
-        if let Some(room) = self.capacity.get().checked_sub(used) {
-            level.set(used);
-            return Verdict::Pass { remaining: div_floor(room, self.rate.per_token()) };
-        }
-        Verdict::Block {
-            retry: Some(nanos(div_ceil(used - self.capacity.get(), self.rate.per_ns()))),
-        }
+        let room = self.capacity.get().checked_sub(used);
+        let room = room.ok_or_else(|| Some(used - self.capacity.get()))?;
+        level.set(used);
+        Ok(Verdict::Pass { remaining: div_floor(room, self.rate.per_token()) })
+    }
+
+    #[inline]
+    pub(super) fn take(&self, level: &mut Level, now: Tick, n: u64) -> Verdict {
+        self.pour(level, now, n).unwrap_or_else(|over| self.rate.refusal(over))
+    }
+
+    #[inline(always)]
+    pub(super) fn try_take(&self, level: &mut Level, now: Tick, n: u64) -> Verdict {
+        self.pour(level, now, n).unwrap_or(Verdict::NEVER)
     }
 
     #[inline]

@@ -136,7 +136,7 @@ impl Algorithm for SlidingWarmUp {
         self.refuse(warmth, ring.sum(), ring.later(shape), ring.start(shape).max(now), n)
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_take(&self, state: &mut SlidingWarmUpState, now: Tick, n: u64) -> Verdict {
         let SlidingWarmUpState { warmth, ring } = state;
         ring.advance(self.window.shape(), now);

@@ -188,6 +188,7 @@ impl WarmUpCurve {
     }
 
     /// `cost` at full rate, stretched by what a token costs more with this reserve; rounded up.
+    #[inline(always)]
     pub(super) fn stretch(&self, reserve: &Reserve, cost: u128) -> u128 {
         let (above, span) = (self.above(reserve), self.max - self.warning);
         if above == 0 {

@@ -71,14 +71,38 @@ impl WarmUpPacing {
     #[inline]
     fn advance(&self, state: &mut WarmUpPacingState, now: Tick) {
         if !state.reserve.holds(now) {
-            let previous = self.curve.previous(&state.reserve, now, state.passed);
-            self.curve.advance(&mut state.reserve, now, previous);
-            state.passed = 0;
+            self.turn_over(state, now);
         }
     }
 
+    #[inline(never)]
+    fn turn_over(&self, state: &mut WarmUpPacingState, now: Tick) {
+        let previous = self.curve.previous(&state.reserve, now, state.passed);
+        self.curve.advance(&mut state.reserve, now, previous);
+        state.passed = 0;
+    }
+
+    /// Joins the queue, or says by how many units the wait would be too long at what `n` tokens cost
+    /// now; `None`: for ever. No tokens pass at once and leave the queue as it is.
+    #[inline(always)]
+    fn join(
+        &self,
+        state: &mut WarmUpPacingState,
+        now: Tick,
+        n: u64,
+    ) -> Result<Verdict, Option<u128>> {
+        state.line.see(now);
+        if n == 0 && self.rate.per_ns() > 0 {
+            return Ok(Verdict::Pass { remaining: 0 });
+        }
+        let cost = self.cost(state, now, n).ok_or(None)?;
+        let joined = state.line.join(self.rate.per_ns(), cost, self.longest)?;
+        state.passed = state.passed.saturating_add(n);
+        Ok(joined)
+    }
+
     /// Brings the reserve to `now`, and says what `n` tokens cost with it.
-    #[inline]
+    #[inline(always)]
     fn cost(&self, state: &mut WarmUpPacingState, now: Tick, n: u64) -> Option<u128> {
         self.advance(state, now);
         let cost = self.rate.units(n).filter(|_| self.rate.per_ns() > 0)?;
@@ -116,28 +140,22 @@ impl Algorithm for WarmUpPacing {
 
     #[inline]
     fn take(&self, state: &mut WarmUpPacingState, now: Tick, n: u64) -> Verdict {
-        let verdict = self.try_take(state, now, n);
-        let Verdict::Block { retry: Some(retry) } = verdict else { return verdict };
+        let over = match self.join(state, now, n) {
+            Ok(verdict) => return verdict,
+            Err(over) => over,
+        };
+        let Verdict::Block { retry: Some(retry) } = self.rate.refusal(over) else {
+            return Verdict::NEVER;
+        };
         // Until the next second the cost is what it is now.
         let left = state.reserve.until_next(state.line.seen());
         let retry = Some(retry).filter(|retry| *retry < left);
         Verdict::Block { retry: retry.or_else(|| self.retry(state, now, n)) }
     }
 
-    /// No tokens pass at once and leave the queue as it is. A refusal tells the time until they
-    /// would be accepted at what they cost now.
-    #[inline]
+    #[inline(always)]
     fn try_take(&self, state: &mut WarmUpPacingState, now: Tick, n: u64) -> Verdict {
-        state.line.see(now);
-        if n == 0 && self.rate.per_ns() > 0 {
-            return Verdict::Pass { remaining: 0 };
-        }
-        let Some(cost) = self.cost(state, now, n) else { return Verdict::NEVER };
-        let verdict = state.line.join(self.rate.per_ns(), cost, self.longest);
-        if verdict.is_admitted() {
-            state.passed = state.passed.saturating_add(n);
-        }
-        verdict
+        self.join(state, now, n).unwrap_or(Verdict::NEVER)
     }
 
     #[inline]

@@ -194,7 +194,7 @@ impl Flow {
     fn tuned<'a>(&self, used: &'a mut Used, recipe: &Arc<Recipe>, now: Tick) -> &'a mut Tuned {
         match used.tally {
             Tally::Tuned(ref mut tuned) => {
-                tuned.tune(recipe, self.rule.count, &self.namespace, now);
+                tuned.tune(recipe, &self.rule.count, &self.namespace, now);
                 tuned
             }
             Tally::Ring(_) | Tally::Lent(_) => self.newly_tuned(used, recipe, now),

@@ -63,7 +63,7 @@ impl Tuned {
     pub(super) fn tune(
         &mut self,
         recipe: &Arc<Recipe>,
-        count: f64,
+        count: &f64,
         namespace: &Namespace,
         now: Tick,
     ) {
@@ -73,10 +73,10 @@ impl Tuned {
     }
 
     #[inline(never)]
-    fn retune(&mut self, recipe: &Arc<Recipe>, count: f64, namespace: &Namespace, now: Tick) {
+    fn retune(&mut self, recipe: &Arc<Recipe>, count: &f64, namespace: &Namespace, now: Tick) {
         let clients = recipe.clients(namespace);
         (self.recipe, self.clients) = (Arc::clone(recipe), clients);
-        let machine = recipe.machine(count, clients, namespace);
+        let machine = recipe.machine(*count, clients, namespace);
         self.is_shut = machine.is_none();
         if let Some(machine) = machine {
             machine.adopt(&mut self.state, &self.machine, now);
