@@ -84,9 +84,8 @@ impl Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bucket {
     rate: Rate,
+    /// Below 2^126; zero lets nothing through.
     capacity: Wide,
-    /// Whole tokens in the capacity.
-    burst: u64,
 }
 
 impl Bucket {
@@ -98,8 +97,7 @@ impl Bucket {
 
     pub(super) fn with_capacity(rate: Rate, capacity: u128) -> Self {
         let capacity = if rate.per_ns() == 0 { 0 } else { capacity };
-        let burst = div_floor(capacity, rate.per_token());
-        Self { rate, capacity: Wide::new(capacity), burst }
+        Self { rate, capacity: Wide::new(capacity) }
     }
 
     pub(super) const fn rate(&self) -> &Rate {
@@ -110,13 +108,10 @@ impl Bucket {
     #[inline(always)]
     fn pour(&self, level: &mut Level, now: Tick, n: u64) -> Result<Verdict, Option<u128>> {
         let used = level.drain(&self.rate, now);
-        if n > self.burst || self.burst == 0 {
-            return Err(None);
-        }
-        // No overflow: `n` is at most the burst, whose units are below 2^126.
-        let used = used + u128::from(n) * self.rate.per_token();
-        let room = self.capacity.get().checked_sub(used);
-        let room = room.ok_or_else(|| Some(used - self.capacity.get()))?;
+        let capacity = self.capacity.get();
+        let cost = self.rate.units(n).filter(|cost| *cost <= capacity && capacity > 0);
+        let used = used + cost.ok_or(None)?;
+        let room = capacity.checked_sub(used).ok_or_else(|| Some(used - capacity))?;
         level.set(used);
         Ok(Verdict::Pass { remaining: div_floor(room, self.rate.per_token()) })
     }
@@ -138,13 +133,13 @@ impl Bucket {
 
     /// A bucket that lets nothing through keeps no debt.
     pub(super) fn charge(&self, level: &mut Level, now: Tick, n: u64) {
-        if self.burst > 0 {
+        if self.capacity != Wide::default() {
             level.charge(&self.rate, now, n);
         }
     }
 
     pub(super) fn is_idle(&self, level: &Level, now: Tick) -> bool {
-        self.burst == 0 || { *level }.drain(&self.rate, now) == 0
+        self.capacity == Wide::default() || { *level }.drain(&self.rate, now) == 0
     }
 
     /// Used tokens stay used, to less than a unit in favour of the limit; more of them than the

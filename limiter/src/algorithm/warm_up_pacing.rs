@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Algorithm, Invalid, Line, Rate, Reserve, Saved, Verdict, WarmUpCurve, rate::UNITS_MAX,
+    Algorithm, Invalid, Line, Rate, Reserve, Saved, Verdict, WarmUpCurve, exact::Wide,
+    rate::UNITS_MAX,
 };
 use crate::Tick;
 
@@ -22,10 +23,13 @@ const RETRY_STEPS: u32 = 256;
 ///
 /// Tokens count as passed in the second in which they are booked.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
 pub struct WarmUpPacing {
-    curve: WarmUpCurve,
     rate: Rate,
-    longest: u128,
+    /// Units, below 2^126.
+    longest: Wide,
+    /// Last, since it begins with what each call looks at.
+    curve: WarmUpCurve,
 }
 
 /// The reserve and the line of one key: 56 bytes.
@@ -51,13 +55,13 @@ impl WarmUpPacing {
     ) -> Result<Self, Invalid> {
         let rate = Rate::new(count, Duration::from_secs(1))?;
         let curve = WarmUpCurve::new(count, period, cold)?;
-        Ok(Self { curve, rate, longest: rate.units_in(longest) })
+        Ok(Self { rate, longest: Wide::new(rate.units_in(longest)), curve })
     }
 
     /// The same queue for somebody who waits no longer than `max`.
     #[must_use]
     pub fn within(mut self, max: Duration) -> Self {
-        self.longest = self.longest.min(self.rate.units_in(max));
+        self.longest = Wide::new(self.longest.get().min(self.rate.units_in(max)));
         self
     }
 
@@ -96,7 +100,7 @@ impl WarmUpPacing {
             return Ok(Verdict::Pass { remaining: 0 });
         }
         let cost = self.cost(state, now, n).ok_or(None)?;
-        let joined = state.line.join(self.rate.per_ns(), cost, self.longest)?;
+        let joined = state.line.join(self.rate.per_ns(), cost, self.longest.get())?;
         state.passed = state.passed.saturating_add(n);
         Ok(joined)
     }
@@ -130,7 +134,7 @@ impl WarmUpPacing {
     }
 
     fn due(&self, state: &WarmUpPacingState, cost: u128) -> Tick {
-        let due = state.line.due(self.rate.per_ns(), cost, self.longest);
+        let due = state.line.due(self.rate.per_ns(), cost, self.longest.get());
         Tick(u64::try_from(due).unwrap_or(u64::MAX))
     }
 }
@@ -194,7 +198,7 @@ impl Algorithm for WarmUpPacing {
         let mut state = *state;
         let Some(cost) = self.cost(&mut state, now, 1) else { return true };
         let is_cold = state.passed == 0 && self.curve.is_cold(&state.reserve);
-        is_cold && state.line.is_clear(self.rate.per_ns(), now, self.longest + cost)
+        is_cold && state.line.is_clear(self.rate.per_ns(), now, self.longest.get() + cost)
     }
 
     /// The turns that were promised stay as they are, and the service as warm as it is.
