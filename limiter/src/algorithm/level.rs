@@ -35,7 +35,7 @@ impl Level {
     }
 
     /// Brings the level to `now`, or leaves it where it is if that is in the past, and returns it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn drain(&mut self, rate: &Rate, now: Tick) -> u128 {
         let units = self.units.get();
         if now <= self.last {
