@@ -106,7 +106,7 @@ pub trait Algorithm {
     fn take(&self, state: &mut Self::State, now: Tick, n: u64) -> Verdict;
 
     /// As [`Self::take`], for who does not ask when to come back: a refusal may not say.
-    #[inline]
+    #[inline(always)]
     fn try_take(&self, state: &mut Self::State, now: Tick, n: u64) -> Verdict {
         self.take(state, now, n)
     }

@@ -63,7 +63,7 @@ impl CalendarWindow {
 impl Algorithm for CalendarWindow {
     type State = CalendarWindowState;
 
-    #[inline]
+    #[inline(always)]
     fn take(&self, state: &mut CalendarWindowState, wall: Tick, n: u64) -> Verdict {
         let verdict = self.peek(state, wall, n);
         if verdict.is_admitted() {
@@ -73,7 +73,7 @@ impl Algorithm for CalendarWindow {
         verdict
     }
 
-    #[inline]
+    #[inline(always)]
     fn peek(&self, state: &CalendarWindowState, wall: Tick, n: u64) -> Verdict {
         if n > self.limit || self.limit == 0 {
             return Verdict::NEVER;

@@ -24,7 +24,7 @@ impl Wide {
 
 /// ⌊a / b⌋, which the caller knows to fit. Nearly always both are small, and a division of
 /// 64 bits is several times cheaper than one of 128.
-#[inline]
+#[inline(always)]
 pub(super) fn div_floor(a: u128, b: u128) -> u64 {
     match (u64::try_from(a), u64::try_from(b)) {
         (Ok(a), Ok(b)) => a / b,
@@ -33,7 +33,7 @@ pub(super) fn div_floor(a: u128, b: u128) -> u64 {
 }
 
 /// ⌈a / b⌉.
-#[inline]
+#[inline(always)]
 pub(super) fn div_ceil(a: u128, b: u64) -> u128 {
     match u64::try_from(a) {
         Ok(a) => u128::from(a.div_ceil(b)),
@@ -46,14 +46,31 @@ pub(super) fn tokens_in(units: u128, per_token: u128) -> u64 {
     u64::try_from(units.div_ceil(per_token)).unwrap_or(u64::MAX)
 }
 
+/// a × b, if it fits. Nearly always `b` is small, too, and then it does.
+#[inline(always)]
+pub(super) fn mul(a: u64, b: u128) -> Option<u128> {
+    match u64::try_from(b) {
+        Ok(b) => Some(u128::from(a) * u128::from(b)),
+        Err(_) => b.checked_mul(a.into()),
+    }
+}
+
 /// ⌈a × b / c⌉ without overflow on the way; `u128::MAX` when the result does not fit. `c` is not
 /// zero and below 2^127.
+#[inline(always)]
 pub(super) fn mul_div_ceil(a: u128, b: u128, c: u128) -> u128 {
+    if let (Ok(a), Ok(c)) = (u64::try_from(a), u64::try_from(c))
+        && let Some(product) = mul(a, b)
+    {
+        return div_ceil(product, c);
+    }
+    mul_div_ceil_wide(a, b, c)
+}
+
+#[inline(never)]
+fn mul_div_ceil_wide(a: u128, b: u128, c: u128) -> u128 {
     if let Some(product) = a.checked_mul(b) {
-        return match u64::try_from(c) {
-            Ok(c) => div_ceil(product, c),
-            Err(_) => product.div_ceil(c),
-        };
+        return product.div_ceil(c);
     }
     let (mut rest, mut low) = mul_wide(a, b);
     if rest >= c {
@@ -92,7 +109,7 @@ const fn mul_wide(a: u128, b: u128) -> (u128, u128) {
 }
 
 /// A time of `ns` nanoseconds, however long.
-#[inline]
+#[inline(always)]
 pub(super) fn nanos(ns: u128) -> Duration {
     const SECOND: u128 = 1_000_000_000;
     match u64::try_from(ns) {

@@ -59,7 +59,7 @@ impl FixedWindow {
 impl Algorithm for FixedWindow {
     type State = FixedWindowState;
 
-    #[inline]
+    #[inline(always)]
     fn take(&self, state: &mut FixedWindowState, now: Tick, n: u64) -> Verdict {
         let elapsed = self.advance(state, now);
         if n > self.limit || self.limit == 0 {

@@ -64,6 +64,11 @@ impl Algorithm for Gcra {
         self.0.take(state, now, n)
     }
 
+    #[inline(always)]
+    fn try_take(&self, state: &mut Level, now: Tick, n: u64) -> Verdict {
+        self.0.try_take(state, now, n)
+    }
+
     #[inline]
     fn peek(&self, state: &Level, now: Tick, n: u64) -> Verdict {
         self.0.peek(state, now, n)

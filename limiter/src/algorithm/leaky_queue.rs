@@ -52,6 +52,18 @@ impl LeakyQueue {
         Ok(Self { rate, longest: Wide::new(longest) })
     }
 
+    /// Joins the queue, or says by how many units the wait would be too long; `None`: for ever. No
+    /// tokens pass at once and leave the queue as it is.
+    #[inline(always)]
+    fn join(&self, state: &mut Line, now: Tick, n: u64) -> Result<Verdict, Option<u128>> {
+        state.see(now);
+        match self.rate.units(n).filter(|_| self.rate.per_ns() > 0) {
+            None => Err(None),
+            Some(0) => Ok(Verdict::Pass { remaining: 0 }),
+            Some(cost) => state.join(self.rate.per_ns(), cost, self.longest.get()).map_err(Some),
+        }
+    }
+
     /// Gives up a booking of `n` tokens whose turn is at `turn`, which is the tick of the request
     /// plus its wait. `false` and no change if others have booked behind it: their turns are
     /// promised, and a place between them that was given again would bring two calls together.
@@ -64,15 +76,14 @@ impl LeakyQueue {
 impl Algorithm for LeakyQueue {
     type State = Line;
 
-    /// No tokens pass at once and leave the queue as it is.
     #[inline]
     fn take(&self, state: &mut Line, now: Tick, n: u64) -> Verdict {
-        state.see(now);
-        match self.rate.units(n).filter(|_| self.rate.per_ns() > 0) {
-            None => Verdict::NEVER,
-            Some(0) => Verdict::Pass { remaining: 0 },
-            Some(cost) => state.join(self.rate.per_ns(), cost, self.longest.get()),
-        }
+        self.join(state, now, n).unwrap_or_else(|over| self.rate.refusal(over))
+    }
+
+    #[inline(always)]
+    fn try_take(&self, state: &mut Line, now: Tick, n: u64) -> Verdict {
+        self.join(state, now, n).unwrap_or(Verdict::NEVER)
     }
 
     #[inline]

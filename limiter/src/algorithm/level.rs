@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::{
     Invalid, Rate, Saved, Verdict,
-    exact::{Wide, div_ceil, div_floor, mul_div_ceil, nanos, tokens_in},
+    exact::{Wide, div_floor, mul_div_ceil, tokens_in},
     rate::UNITS_MAX,
     saved::back,
 };
@@ -35,7 +35,7 @@ impl Level {
     }
 
     /// Brings the level to `now`, or leaves it where it is if that is in the past, and returns it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn drain(&mut self, rate: &Rate, now: Tick) -> u128 {
         let units = self.units.get();
         if now <= self.last {
@@ -84,9 +84,8 @@ impl Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bucket {
     rate: Rate,
+    /// Below 2^126; zero lets nothing through.
     capacity: Wide,
-    /// Whole tokens in the capacity.
-    burst: u64,
 }
 
 impl Bucket {
@@ -98,29 +97,33 @@ impl Bucket {
 
     pub(super) fn with_capacity(rate: Rate, capacity: u128) -> Self {
         let capacity = if rate.per_ns() == 0 { 0 } else { capacity };
-        let burst = div_floor(capacity, rate.per_token());
-        Self { rate, capacity: Wide::new(capacity), burst }
+        Self { rate, capacity: Wide::new(capacity) }
     }
 
     pub(super) const fn rate(&self) -> &Rate {
         &self.rate
     }
 
+    /// Pours `n` tokens in, or says how many units too many are in it; `None`: they never fit.
+    #[inline(always)]
+    fn pour(&self, level: &mut Level, now: Tick, n: u64) -> Result<Verdict, Option<u128>> {
+        let used = level.drain(&self.rate, now);
+        let capacity = self.capacity.get();
+        let cost = self.rate.units(n).filter(|cost| *cost <= capacity && capacity > 0);
+        let used = used + cost.ok_or(None)?;
+        let room = capacity.checked_sub(used).ok_or_else(|| Some(used - capacity))?;
+        level.set(used);
+        Ok(Verdict::Pass { remaining: div_floor(room, self.rate.per_token()) })
+    }
+
     #[inline]
     pub(super) fn take(&self, level: &mut Level, now: Tick, n: u64) -> Verdict {
-        let used = level.drain(&self.rate, now);
-        if n > self.burst || self.burst == 0 {
-            return Verdict::NEVER;
-        }
-        // No overflow: `n` is at most the burst, whose units are below 2^126.
-        let used = used + u128::from(n) * self.rate.per_token();
-        if let Some(room) = self.capacity.get().checked_sub(used) {
-            level.set(used);
-            return Verdict::Pass { remaining: div_floor(room, self.rate.per_token()) };
-        }
-        Verdict::Block {
-            retry: Some(nanos(div_ceil(used - self.capacity.get(), self.rate.per_ns()))),
-        }
+        self.pour(level, now, n).unwrap_or_else(|over| self.rate.refusal(over))
+    }
+
+    #[inline(always)]
+    pub(super) fn try_take(&self, level: &mut Level, now: Tick, n: u64) -> Verdict {
+        self.pour(level, now, n).unwrap_or(Verdict::NEVER)
     }
 
     #[inline]
@@ -130,13 +133,13 @@ impl Bucket {
 
     /// A bucket that lets nothing through keeps no debt.
     pub(super) fn charge(&self, level: &mut Level, now: Tick, n: u64) {
-        if self.burst > 0 {
+        if self.capacity != Wide::default() {
             level.charge(&self.rate, now, n);
         }
     }
 
     pub(super) fn is_idle(&self, level: &Level, now: Tick) -> bool {
-        self.burst == 0 || { *level }.drain(&self.rate, now) == 0
+        self.capacity == Wide::default() || { *level }.drain(&self.rate, now) == 0
     }
 
     /// Used tokens stay used, to less than a unit in favour of the limit; more of them than the

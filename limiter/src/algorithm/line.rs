@@ -30,21 +30,22 @@ impl Line {
     }
 
     /// Joins the line with a call of `cost` units (below 2^126) if the wait is at most `longest`
-    /// units (below 2^126). A nanosecond is `per_ns` units and is not zero.
-    #[inline]
-    pub(super) fn join(&mut self, per_ns: u64, cost: u128, longest: u128) -> Verdict {
+    /// units (below 2^126), or says by how many units it is longer. A nanosecond is `per_ns` units
+    /// and is not zero.
+    #[inline(always)]
+    pub(super) fn join(&mut self, per_ns: u64, cost: u128, longest: u128) -> Result<Verdict, u128> {
         // Below 2^64 × 2^54, so the sums below stay under 2^128.
         let now = u128::from(self.seen.0) * u128::from(per_ns);
         let turn = self.turn.get().checked_sub(1).map_or(now, |last| last + cost);
         let Some(wait) = turn.checked_sub(now).filter(|wait| *wait > 0) else {
             self.turn = Wide::new(now + 1);
-            return Verdict::Pass { remaining: 0 };
+            return Ok(Verdict::Pass { remaining: 0 });
         };
         if wait > longest {
-            return Verdict::Block { retry: Some(nanos(div_ceil(wait - longest, per_ns))) };
+            return Err(wait - longest);
         }
         self.turn = Wide::new(turn + 1);
-        Verdict::Wait { wait: nanos(div_ceil(wait, per_ns)) }
+        Ok(Verdict::Wait { wait: nanos(div_ceil(wait, per_ns)) })
     }
 
     /// Moves the line back by calls of `one` unit each that cost `all` units together, as if they

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Invalid, exact::Wide};
+use super::{
+    Invalid, Verdict,
+    exact::{Wide, div_ceil, mul, nanos},
+};
 
 /// Longest window: 366 days, so that a leap year fits.
 const WINDOW_MAX: Duration = Duration::from_secs(366 * 24 * 3_600);
@@ -71,9 +74,14 @@ impl Rate {
     }
 
     /// Units of `tokens`; `None` when that is too much work to be counted.
-    #[inline]
+    #[inline(always)]
     pub(super) fn units(&self, tokens: u64) -> Option<u128> {
-        u128::from(tokens).checked_mul(self.per_token()).filter(|units| *units < UNITS_MAX)
+        mul(tokens, self.per_token()).filter(|units| *units < UNITS_MAX)
+    }
+
+    /// A refusal until `over` more units are worked off; `None`: for ever. The rate is not zero.
+    pub(super) fn refusal(&self, over: Option<u128>) -> Verdict {
+        Verdict::Block { retry: over.map(|over| nanos(div_ceil(over, self.per_ns))) }
     }
 
     /// Units worked off in `time`, which is cut to 2^64 ns.

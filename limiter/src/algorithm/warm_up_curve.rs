@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::{
     Invalid, SavedReserve,
-    exact::mul_div_ceil,
+    exact::{Wide, mul_div_ceil},
     rate::{as_f64, check_count, check_window, whole},
     saved::back_by_windows,
 };
@@ -36,11 +36,13 @@ const TOKENS_MAX: f64 = 9_007_199_254_740_992.0;
 /// below the cold factor, never filled up again: an idle second now always fills. The fractions of
 /// a token that a second brings are carried on rather than dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
 pub struct WarmUpCurve {
-    count: f64,
-    cold: u32,
+    /// First what [`Self::stretch`] looks at: the rest is needed once a second.
     warning: u64,
     max: u64,
+    cold: u32,
+    count: f64,
     slope: f64,
     /// Seconds a token when warm.
     interval: f64,
@@ -52,7 +54,7 @@ pub struct WarmUpCurve {
     /// The reserve above `warning` fills only after a step with fewer passes than this.
     fills_below: u64,
     /// `count` times the step, as a fixed-point number with 64 binary places.
-    fill: u128,
+    fill: Wide,
 }
 
 /// The reserve of one key: 24 bytes. Full, so cold, before the first call.
@@ -110,7 +112,7 @@ impl WarmUpCurve {
             window: window.as_secs_f64(),
             step_ns: check_window(step)?,
             fills_below: (whole(a_step) / u64::from(cold)).max(1),
-            fill: fixed(a_step),
+            fill: Wide::new(fixed(a_step)),
         })
     }
 
@@ -144,7 +146,7 @@ impl WarmUpCurve {
     /// that; `passed` tokens passed in that of the reserve. Cheap, unlike [`Self::advance`].
     #[inline]
     pub(super) fn stays_warm(&self, reserve: &Reserve, passed: u64) -> Option<Tick> {
-        let most = u128::from(reserve.tokens) + (self.fill >> 64) + 1;
+        let most = u128::from(reserve.tokens) + (self.fill.get() >> 64) + 1;
         let is_warm = most.saturating_sub(passed.into()) < u128::from(self.warning);
         is_warm.then(|| Tick(reserve.end.0.saturating_add(self.step_ns)))
     }
@@ -157,8 +159,8 @@ impl WarmUpCurve {
     #[expect(clippy::cast_possible_truncation, reason = "the lower half is the fraction")]
     fn fill(&self, reserve: &mut Reserve, seconds: u64) {
         let tokens = u128::from(reserve.tokens) << 64 | u128::from(reserve.fraction);
-        let new =
-            if seconds == 1 { self.fill } else { self.fill.saturating_mul(u128::from(seconds)) };
+        let new = self.fill.get();
+        let new = if seconds == 1 { new } else { new.saturating_mul(u128::from(seconds)) };
         let tokens = tokens.saturating_add(new);
         let full = u128::from(self.max) << 64;
         (reserve.tokens, reserve.fraction) =
@@ -188,6 +190,7 @@ impl WarmUpCurve {
     }
 
     /// `cost` at full rate, stretched by what a token costs more with this reserve; rounded up.
+    #[inline(always)]
     pub(super) fn stretch(&self, reserve: &Reserve, cost: u128) -> u128 {
         let (above, span) = (self.above(reserve), self.max - self.warning);
         if above == 0 {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Algorithm, Invalid, Line, Rate, Reserve, Saved, Verdict, WarmUpCurve, rate::UNITS_MAX,
+    Algorithm, Invalid, Line, Rate, Reserve, Saved, Verdict, WarmUpCurve, exact::Wide,
+    rate::UNITS_MAX,
 };
 use crate::Tick;
 
@@ -22,10 +23,13 @@ const RETRY_STEPS: u32 = 256;
 ///
 /// Tokens count as passed in the second in which they are booked.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
 pub struct WarmUpPacing {
-    curve: WarmUpCurve,
     rate: Rate,
-    longest: u128,
+    /// Units, below 2^126.
+    longest: Wide,
+    /// Last, since it begins with what each call looks at.
+    curve: WarmUpCurve,
 }
 
 /// The reserve and the line of one key: 56 bytes.
@@ -51,13 +55,13 @@ impl WarmUpPacing {
     ) -> Result<Self, Invalid> {
         let rate = Rate::new(count, Duration::from_secs(1))?;
         let curve = WarmUpCurve::new(count, period, cold)?;
-        Ok(Self { curve, rate, longest: rate.units_in(longest) })
+        Ok(Self { rate, longest: Wide::new(rate.units_in(longest)), curve })
     }
 
     /// The same queue for somebody who waits no longer than `max`.
     #[must_use]
     pub fn within(mut self, max: Duration) -> Self {
-        self.longest = self.longest.min(self.rate.units_in(max));
+        self.longest = Wide::new(self.longest.get().min(self.rate.units_in(max)));
         self
     }
 
@@ -71,14 +75,38 @@ impl WarmUpPacing {
     #[inline]
     fn advance(&self, state: &mut WarmUpPacingState, now: Tick) {
         if !state.reserve.holds(now) {
-            let previous = self.curve.previous(&state.reserve, now, state.passed);
-            self.curve.advance(&mut state.reserve, now, previous);
-            state.passed = 0;
+            self.turn_over(state, now);
         }
     }
 
+    #[inline(never)]
+    fn turn_over(&self, state: &mut WarmUpPacingState, now: Tick) {
+        let previous = self.curve.previous(&state.reserve, now, state.passed);
+        self.curve.advance(&mut state.reserve, now, previous);
+        state.passed = 0;
+    }
+
+    /// Joins the queue, or says by how many units the wait would be too long at what `n` tokens cost
+    /// now; `None`: for ever. No tokens pass at once and leave the queue as it is.
+    #[inline(always)]
+    fn join(
+        &self,
+        state: &mut WarmUpPacingState,
+        now: Tick,
+        n: u64,
+    ) -> Result<Verdict, Option<u128>> {
+        state.line.see(now);
+        if n == 0 && self.rate.per_ns() > 0 {
+            return Ok(Verdict::Pass { remaining: 0 });
+        }
+        let cost = self.cost(state, now, n).ok_or(None)?;
+        let joined = state.line.join(self.rate.per_ns(), cost, self.longest.get())?;
+        state.passed = state.passed.saturating_add(n);
+        Ok(joined)
+    }
+
     /// Brings the reserve to `now`, and says what `n` tokens cost with it.
-    #[inline]
+    #[inline(always)]
     fn cost(&self, state: &mut WarmUpPacingState, now: Tick, n: u64) -> Option<u128> {
         self.advance(state, now);
         let cost = self.rate.units(n).filter(|_| self.rate.per_ns() > 0)?;
@@ -106,7 +134,7 @@ impl WarmUpPacing {
     }
 
     fn due(&self, state: &WarmUpPacingState, cost: u128) -> Tick {
-        let due = state.line.due(self.rate.per_ns(), cost, self.longest);
+        let due = state.line.due(self.rate.per_ns(), cost, self.longest.get());
         Tick(u64::try_from(due).unwrap_or(u64::MAX))
     }
 }
@@ -116,28 +144,22 @@ impl Algorithm for WarmUpPacing {
 
     #[inline]
     fn take(&self, state: &mut WarmUpPacingState, now: Tick, n: u64) -> Verdict {
-        let verdict = self.try_take(state, now, n);
-        let Verdict::Block { retry: Some(retry) } = verdict else { return verdict };
+        let over = match self.join(state, now, n) {
+            Ok(verdict) => return verdict,
+            Err(over) => over,
+        };
+        let Verdict::Block { retry: Some(retry) } = self.rate.refusal(over) else {
+            return Verdict::NEVER;
+        };
         // Until the next second the cost is what it is now.
         let left = state.reserve.until_next(state.line.seen());
         let retry = Some(retry).filter(|retry| *retry < left);
         Verdict::Block { retry: retry.or_else(|| self.retry(state, now, n)) }
     }
 
-    /// No tokens pass at once and leave the queue as it is. A refusal tells the time until they
-    /// would be accepted at what they cost now.
-    #[inline]
+    #[inline(always)]
     fn try_take(&self, state: &mut WarmUpPacingState, now: Tick, n: u64) -> Verdict {
-        state.line.see(now);
-        if n == 0 && self.rate.per_ns() > 0 {
-            return Verdict::Pass { remaining: 0 };
-        }
-        let Some(cost) = self.cost(state, now, n) else { return Verdict::NEVER };
-        let verdict = state.line.join(self.rate.per_ns(), cost, self.longest);
-        if verdict.is_admitted() {
-            state.passed = state.passed.saturating_add(n);
-        }
-        verdict
+        self.join(state, now, n).unwrap_or(Verdict::NEVER)
     }
 
     #[inline]
@@ -176,7 +198,7 @@ impl Algorithm for WarmUpPacing {
         let mut state = *state;
         let Some(cost) = self.cost(&mut state, now, 1) else { return true };
         let is_cold = state.passed == 0 && self.curve.is_cold(&state.reserve);
-        is_cold && state.line.is_clear(self.rate.per_ns(), now, self.longest + cost)
+        is_cold && state.line.is_clear(self.rate.per_ns(), now, self.longest.get() + cost)
     }
 
     /// The turns that were promised stay as they are, and the service as warm as it is.

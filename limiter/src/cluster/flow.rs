@@ -74,12 +74,14 @@ impl Flow {
     /// ends with a booked bucket, and a booking must fit into that window.
     #[inline]
     pub(crate) fn acquire(&self, now: Tick, count: u32, prioritized: bool) -> Decision {
+        // Before the lock, behind which a look at memory would have to wait for it.
+        let recipe = self.recipe.as_ref();
         let used = &mut *lock(&self.used().0);
         let count = u64::from(count);
         let is_usual = self.is_plain && self.namespace.enforces();
         let (true, Used { passed, tally: Tally::Ring(ring), others }) = (is_usual, &mut *used)
         else {
-            return self.acquire_otherwise(used, now, count, prioritized);
+            return self.acquire_otherwise(used, recipe, now, count, prioritized);
         };
         let threshold = self.sliding.limit.threshold(&self.namespace);
         ring.advance(self.sliding.shape, now);
@@ -107,12 +109,13 @@ impl Flow {
     fn acquire_otherwise(
         &self,
         used: &mut Used,
+        recipe: Option<&Arc<Recipe>>,
         now: Tick,
         count: u64,
         prioritized: bool,
     ) -> Decision {
         let enforced = self.mode == Mode::Enforce && self.namespace.enforces();
-        let Some(recipe) = self.recipe.as_ref().filter(|_| enforced) else {
+        let Some(recipe) = recipe.filter(|_| enforced) else {
             return self.decide(used, now, count, Ask::prioritized(prioritized)).into();
         };
         used.passed.advance(&mut used.others, now);
@@ -187,7 +190,7 @@ impl Flow {
     fn tuned<'a>(&self, used: &'a mut Used, recipe: &Arc<Recipe>, now: Tick) -> &'a mut Tuned {
         match used.tally {
             Tally::Tuned(ref mut tuned) => {
-                tuned.tune(recipe, self.rule.count, &self.namespace, now);
+                tuned.tune(recipe, &self.rule.count, &self.namespace, now);
                 tuned
             }
             Tally::Ring(_) | Tally::Lent(_) => self.newly_tuned(used, recipe, now),

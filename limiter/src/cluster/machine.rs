@@ -33,16 +33,16 @@ pub(crate) enum Machine {
     Never,
 }
 
-/// What one key has used under one algorithm; what is large is apart.
+/// What one key has used under one algorithm; what is larger than a line of a cache is apart.
 #[derive(Clone, Debug)]
 pub(crate) enum State {
     Fixed(FixedWindowState),
     Calendar(CalendarWindowState),
-    Log(Box<SlidingLogState>),
+    Log(SlidingLogState),
     Bucket(Level),
     Queue(Line),
     WarmUp(Box<SlidingWarmUpState>),
-    WarmUpQueue(Box<WarmUpPacingState>),
+    WarmUpQueue(WarmUpPacingState),
 }
 
 /// Calls the algorithm with the state that belongs to it. A state of another algorithm, which a
@@ -89,11 +89,11 @@ impl Machine {
         match self {
             Self::Fixed(_) | Self::Never => State::Fixed(FixedWindowState::default()),
             Self::Calendar(..) => State::Calendar(CalendarWindowState::default()),
-            Self::Log(_) => State::Log(Box::default()),
+            Self::Log(_) => State::Log(SlidingLogState::default()),
             Self::Bucket(_) => State::Bucket(Level::default()),
             Self::Queue(_) => State::Queue(Line::default()),
             Self::WarmUp(_) => State::WarmUp(Box::default()),
-            Self::WarmUpQueue(_) => State::WarmUpQueue(Box::default()),
+            Self::WarmUpQueue(_) => State::WarmUpQueue(WarmUpPacingState::default()),
         }
     }
 
@@ -194,11 +194,11 @@ impl Machine {
             Self::Fixed(a) => State::Fixed(a.restore(saved, behind)?),
             // Wall time is what it is, however far the tick is behind.
             Self::Calendar(a, _) => State::Calendar(a.restore(saved, Duration::ZERO)?),
-            Self::Log(a) => State::Log(Box::new(a.restore(saved, behind)?)),
+            Self::Log(a) => State::Log(a.restore(saved, behind)?),
             Self::Bucket(a) => State::Bucket(a.restore(saved, behind)?),
             Self::Queue(a) => State::Queue(a.restore(saved, behind)?),
             Self::WarmUp(a) => State::WarmUp(Box::new(a.restore(saved, behind)?)),
-            Self::WarmUpQueue(a) => State::WarmUpQueue(Box::new(a.restore(saved, behind)?)),
+            Self::WarmUpQueue(a) => State::WarmUpQueue(a.restore(saved, behind)?),
             Self::Never => return None,
         })
     }
@@ -238,9 +238,8 @@ impl Machine {
     /// Bytes that a state which was hardly used allocates beside itself.
     pub(crate) fn heap_bytes(&self) -> u64 {
         match self {
-            Self::Log(_) => size_of::<SlidingLogState>() as u64 + SlidingLog::HEAP_MIN,
+            Self::Log(_) => SlidingLog::HEAP_MIN,
             Self::WarmUp(_) => size_of::<SlidingWarmUpState>() as u64,
-            Self::WarmUpQueue(_) => size_of::<WarmUpPacingState>() as u64,
             _ => 0,
         }
     }
@@ -254,6 +253,6 @@ mod tests {
 
     #[test]
     fn parameters_and_states_are_small() {
-        assert_eq!((size_of::<Machine>(), size_of::<State>()), (56, 32));
+        assert_eq!((size_of::<Machine>(), size_of::<State>()), (48, 64));
     }
 }

@@ -26,13 +26,19 @@ pub(super) struct Tuned {
     /// Nothing passes: the threshold is zero. The machine is the one before it was, or one that
     /// stands in, so that what was used keeps its meaning.
     is_shut: bool,
-    state: State,
     machine: Machine,
+    state: State,
+    past: Option<Box<Past>>,
+}
+
+/// What few flows have: another machine before this one, or leases.
+#[derive(Debug, Default)]
+struct Past {
     /// When the machine took the place of another.
     since: Tick,
     /// What was on lease when the rule came to count so. It is in the state, and here for a rule
     /// that counts in another way again.
-    lent: Option<Box<[Held]>>,
+    lent: Box<[Held]>,
 }
 
 impl Tuned {
@@ -47,15 +53,7 @@ impl Tuned {
         let is_shut = machine.is_none();
         let machine = machine.unwrap_or_else(|| recipe.stand_in(namespace));
         let state = machine.fresh();
-        Self {
-            recipe: Arc::clone(recipe),
-            clients,
-            is_shut,
-            since: Tick(0),
-            machine,
-            state,
-            lent: None,
-        }
+        Self { recipe: Arc::clone(recipe), clients, is_shut, machine, state, past: None }
     }
 
     /// Brings it to the machine of that rule and of the clients there are.
@@ -63,7 +61,7 @@ impl Tuned {
     pub(super) fn tune(
         &mut self,
         recipe: &Arc<Recipe>,
-        count: f64,
+        count: &f64,
         namespace: &Namespace,
         now: Tick,
     ) {
@@ -73,14 +71,15 @@ impl Tuned {
     }
 
     #[inline(never)]
-    fn retune(&mut self, recipe: &Arc<Recipe>, count: f64, namespace: &Namespace, now: Tick) {
+    fn retune(&mut self, recipe: &Arc<Recipe>, count: &f64, namespace: &Namespace, now: Tick) {
         let clients = recipe.clients(namespace);
         (self.recipe, self.clients) = (Arc::clone(recipe), clients);
-        let machine = recipe.machine(count, clients, namespace);
+        let machine = recipe.machine(*count, clients, namespace);
         self.is_shut = machine.is_none();
         if let Some(machine) = machine {
             machine.adopt(&mut self.state, &self.machine, now);
-            (self.machine, self.since) = (machine, now);
+            self.machine = machine;
+            self.past.get_or_insert_default().since = now;
         }
     }
 
@@ -106,13 +105,13 @@ impl Tuned {
         let tokens = leases.iter().map(|held| u64::from(held.tokens)).sum();
         if let Some(end) = leases.iter().map(|held| held.until).max() {
             self.charge(end, tokens);
-            self.lent = Some(leases.into());
+            self.past.get_or_insert_default().lent = leases.into();
         }
     }
 
     /// The leases that it took over.
     pub(super) fn leases(&self) -> &[Held] {
-        self.lent.as_deref().unwrap_or_default()
+        self.past.as_ref().map_or(&[], |past| &past.lent)
     }
 
     pub(super) fn charge(&mut self, now: Tick, n: u64) {
@@ -120,7 +119,8 @@ impl Tuned {
     }
 
     pub(super) fn give_back(&mut self, now: Tick, n: u64, age: Duration) {
-        self.machine.give_back(&mut self.state, now, n, age, self.since);
+        let since = self.past.as_ref().map_or(Tick(0), |past| past.since);
+        self.machine.give_back(&mut self.state, now, n, age, since);
     }
 
     pub(super) fn used(&self, now: Tick) -> u64 {
@@ -147,7 +147,7 @@ impl Tuned {
         restart: Restart,
     ) -> Option<Self> {
         self.state = self.machine.restore(saved, restart.behind)?;
-        (self.since, self.lent) = (restart.at, (!lent.is_empty()).then(|| lent.into()));
+        self.past = Some(Box::new(Past { since: restart.at, lent: lent.into() }));
         Some(self)
     }
 }

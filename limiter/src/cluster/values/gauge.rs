@@ -185,9 +185,7 @@ impl Counter {
     /// Bytes that a log allocates; of any other counter they are known from the gauge.
     pub(crate) fn heap_bytes(&self) -> u64 {
         match &self.tally {
-            Tally::Tuned(Tuned { state: State::Log(log), .. }) => {
-                size_of::<SlidingLogState>() as u64 + log.heap_bytes()
-            }
+            Tally::Tuned(Tuned { state: State::Log(log), .. }) => log.heap_bytes(),
             _ => 0,
         }
     }
