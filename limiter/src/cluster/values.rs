@@ -10,17 +10,18 @@ mod chain;
 mod gauge;
 mod heap;
 mod index;
+mod measure;
 mod room;
 mod slab;
 
 use self::{
     chain::{Chain, Slot},
-    heap::heap_of,
     index::Index,
     room::Account,
 };
 pub(crate) use self::{
     gauge::{Counter, Gauge, Tally, Tuned},
+    measure::Measure,
     room::Room,
 };
 use super::key::{Key, KeyRef};
@@ -35,14 +36,15 @@ pub(crate) enum At {
     Shared,
 }
 
+/// The counters, by default those of a cluster rule.
 #[derive(Debug, Default)]
-pub(crate) struct Values {
+pub(crate) struct Values<C = Counter> {
     index: Index,
-    chain: Chain,
+    chain: Chain<C>,
     /// What values without a counter of their own have used together, which is nothing as long as
     /// there is room. A new counter begins as this one: the value may be among those that it
     /// answered for, and no new one lies behind the time at which another was forgotten.
-    shared: Counter,
+    shared: C,
     /// Bytes that it allocates, if it grows.
     shared_heap: u32,
     overflow_uses: u64,
@@ -51,14 +53,14 @@ pub(crate) struct Values {
     beside: u64,
 }
 
-impl Values {
+impl<C: Default> Values<C> {
     /// The counter that answers for `key` at `now`, made if need be. When there is no room for a
     /// new one, an idle one is taken over; when none is idle, the shared counter answers, unless
     /// the key is `pinned`. Also says whether it was made now.
     pub(crate) fn locate(
         &mut self,
         key: KeyRef<'_>,
-        gauge: Gauge<'_>,
+        gauge: impl Measure<Counter = C>,
         now: Tick,
         room: &Room,
         pinned: bool,
@@ -71,19 +73,24 @@ impl Values {
         self.free_idle(gauge, now);
         self.free_idle(gauge, now);
         self.settle(room);
-        let bytes = text_bytes(key) + u64::from(heap_of(&self.shared, gauge));
+        let bytes = text_bytes(key) + u64::from(gauge.heap_bytes(&self.shared));
         // One request asks each value in one place, so also when there is room at its second name.
-        let is_full = || !room.has(self.chain.len(), SLOT_BYTES + bytes);
-        if !pinned && (self.shared.asked > 0 || is_full()) {
+        let is_full = || !room.has(self.chain.len(), slot_bytes::<C>() + bytes);
+        if !pinned && (gauge.is_asked(&self.shared) || is_full()) {
             self.overflow_uses += 1;
             return (At::Shared, false);
         }
-        let counter = Counter { tally: self.shared.tally.clone(), asked: 0 };
-        (At::Own(self.push(key, counter, gauge, room)), true)
+        (At::Own(self.push(key, gauge.begin(&self.shared), gauge, room)), true)
     }
 
-    fn push(&mut self, key: KeyRef<'_>, counter: Counter, gauge: Gauge<'_>, room: &Room) -> u32 {
-        let heap = heap_of(&counter, gauge);
+    fn push(
+        &mut self,
+        key: KeyRef<'_>,
+        counter: C,
+        gauge: impl Measure<Counter = C>,
+        room: &Room,
+    ) -> u32 {
+        let heap = gauge.heap_bytes(&counter);
         let at = self.chain.push(Slot::new(key, counter, heap));
         self.index.insert(self.index.hash(key), at);
         self.beside += text_bytes(key) + u64::from(heap);
@@ -106,30 +113,22 @@ impl Values {
     }
 
     /// The counter at that place as it is.
-    pub(crate) fn peek(&self, at: At) -> &Counter {
+    pub(crate) fn peek(&self, at: At) -> &C {
         match at {
             At::Own(at) => self.chain.get(at).map_or(&self.shared, |slot| &slot.counter),
             At::Shared => &self.shared,
         }
     }
 
-    /// The counter at that place, brought to `now` and to the rule's count at `index`.
+    /// The counter at that place.
     #[inline]
-    pub(crate) fn counter(
-        &mut self,
-        at: At,
-        gauge: Gauge<'_>,
-        index: u32,
-        now: Tick,
-    ) -> &mut Counter {
-        let counter = match at {
+    pub(crate) fn get_mut(&mut self, at: At) -> &mut C {
+        match at {
             At::Own(at) => {
                 self.chain.get_mut(at).map_or(&mut self.shared, |slot| &mut slot.counter)
             }
             At::Shared => &mut self.shared,
-        };
-        gauge.turn(counter, index, now);
-        counter
+        }
     }
 
     /// Looks at up to `most` places from `start` on, and gives where to go on.
@@ -137,7 +136,7 @@ impl Values {
         &self,
         start: u32,
         most: u32,
-        mut look: impl FnMut(&Key, &Counter),
+        mut look: impl FnMut(&Key, &C),
     ) -> Option<u32> {
         let end = self.chain.places().min(start.saturating_add(most));
         for at in start..end {
@@ -153,16 +152,16 @@ impl Values {
     pub(crate) fn put(
         &mut self,
         key: KeyRef<'_>,
-        gauge: Gauge<'_>,
-        counter: Counter,
+        gauge: impl Measure<Counter = C>,
+        counter: C,
         room: &Room,
         pinned: bool,
-    ) -> Option<Counter> {
+    ) -> Option<C> {
         if self.find(key).is_some() {
             return None;
         }
-        let bytes = text_bytes(key) + u64::from(heap_of(&counter, gauge));
-        if !pinned && !room.has(self.chain.len(), SLOT_BYTES + bytes) {
+        let bytes = text_bytes(key) + u64::from(gauge.heap_bytes(&counter));
+        if !pinned && !room.has(self.chain.len(), slot_bytes::<C>() + bytes) {
             return Some(counter);
         }
         let at = self.push(key, counter, gauge, room);
@@ -171,17 +170,23 @@ impl Values {
     }
 
     /// Puts in what values without a counter of their own had used together before a restart.
-    pub(crate) fn put_shared(&mut self, counter: Counter) {
+    pub(crate) fn put_shared(&mut self, counter: C) {
         self.shared = counter;
     }
 
     /// Whether nothing that values without a counter of their own have used counts any more.
-    pub(crate) fn shared_is_idle(&self, gauge: Gauge<'_>, now: Tick) -> bool {
+    pub(crate) fn shared_is_idle(&self, gauge: impl Measure<Counter = C>, now: Tick) -> bool {
         gauge.is_idle(&self.shared, now)
     }
 
     /// Frees idle values, looking at up to `most`; true when there may be more.
-    pub(crate) fn tidy(&mut self, gauge: Gauge<'_>, now: Tick, room: &Room, most: usize) -> bool {
+    pub(crate) fn tidy(
+        &mut self,
+        gauge: impl Measure<Counter = C>,
+        now: Tick,
+        room: &Room,
+        most: usize,
+    ) -> bool {
         // So many that are not idle, one after the other, say that few are.
         let patience = if gauge.is_out_of_order() { 64 } else { 1 };
         let (mut in_a_row, mut looks) = (0, 0);
@@ -226,10 +231,10 @@ impl Values {
     }
 
     /// Forgets the longest unused value if nothing of it counts any more.
-    fn free_idle(&mut self, gauge: Gauge<'_>, now: Tick) -> bool {
+    fn free_idle(&mut self, gauge: impl Measure<Counter = C>, now: Tick) -> bool {
         let Some((at, slot)) = self.chain.first() else { return false };
         // One of the request that is being decided is not idle, though it used nothing yet.
-        if slot.counter.asked > 0 || !gauge.is_idle(&slot.counter, now) {
+        if gauge.is_asked(&slot.counter) || !gauge.is_idle(&slot.counter, now) {
             if gauge.is_out_of_order() {
                 self.chain.move_to_end(at);
             }
@@ -241,8 +246,26 @@ impl Values {
     }
 }
 
+impl Values {
+    /// The counter at that place, brought to `now` and to the rule's count at `index`.
+    #[inline]
+    pub(crate) fn counter(
+        &mut self,
+        at: At,
+        gauge: Gauge<'_>,
+        index: u32,
+        now: Tick,
+    ) -> &mut Counter {
+        let counter = self.get_mut(at);
+        gauge.turn(counter, index, now);
+        counter
+    }
+}
+
 /// What one more value takes, about: its slot and its place in the index.
-const SLOT_BYTES: u64 = size_of::<Option<Slot>>() as u64 + 32;
+const fn slot_bytes<C>() -> u64 {
+    size_of::<Option<Slot<C>>>() as u64 + 32
+}
 
 /// Bytes that a value's text allocates.
 fn text_bytes(key: KeyRef<'_>) -> u64 {
@@ -273,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_value_takes_what_it_was_measured_to_take() {
-        assert_eq!((size_of::<Option<Slot>>(), size_of::<Counter>()), (176, 136));
+        assert_eq!((size_of::<Option<Slot<Counter>>>(), size_of::<Counter>()), (176, 136));
     }
 
     #[test]

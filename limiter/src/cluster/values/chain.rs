@@ -1,43 +1,43 @@
 //! The slots, chained by last use.
 
-use super::{Counter, slab::Slab};
+use super::slab::Slab;
 use crate::cluster::key::{Key, KeyRef};
 
 /// No slot.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct Slot<C> {
     pub(super) key: Key,
-    pub(super) counter: Counter,
+    pub(super) counter: C,
     /// Bytes that the counter allocates.
     pub(super) heap: u32,
     before: u32,
     after: u32,
 }
 
-impl Slot {
-    pub(super) fn new(key: KeyRef<'_>, counter: Counter, heap: u32) -> Self {
+impl<C> Slot<C> {
+    pub(super) fn new(key: KeyRef<'_>, counter: C, heap: u32) -> Self {
         Self { key: key.to_key(), counter, heap, before: NONE, after: NONE }
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Chain {
-    slots: Slab,
+pub(super) struct Chain<C> {
+    slots: Slab<C>,
     /// The longest unused.
     first: u32,
     /// The last used.
     last: u32,
 }
 
-impl Default for Chain {
+impl<C> Default for Chain<C> {
     fn default() -> Self {
         Self { slots: Slab::default(), first: NONE, last: NONE }
     }
 }
 
-impl Chain {
+impl<C> Chain<C> {
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -55,27 +55,27 @@ impl Chain {
         self.slots.places()
     }
 
-    pub(super) fn get(&self, at: u32) -> Option<&Slot> {
+    pub(super) fn get(&self, at: u32) -> Option<&Slot<C>> {
         self.slots.get(at)
     }
 
-    pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut Slot> {
+    pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut Slot<C>> {
         self.slots.get_mut(at)
     }
 
     /// The longest unused slot.
-    pub(super) fn first(&self) -> Option<(u32, &Slot)> {
+    pub(super) fn first(&self) -> Option<(u32, &Slot<C>)> {
         self.get(self.first).map(|slot| (self.first, slot))
     }
 
     /// Puts a slot in as the last used.
-    pub(super) fn push(&mut self, slot: Slot) -> u32 {
+    pub(super) fn push(&mut self, slot: Slot<C>) -> u32 {
         let at = self.slots.put(slot);
         self.link_last(at);
         at
     }
 
-    pub(super) fn remove(&mut self, at: u32) -> Option<Slot> {
+    pub(super) fn remove(&mut self, at: u32) -> Option<Slot<C>> {
         self.unlink(at);
         self.slots.remove(at)
     }
@@ -136,12 +136,12 @@ impl Chain {
 mod tests {
     use super::*;
 
-    fn slot(key: u64) -> Slot {
-        Slot::new(KeyRef::Bits(0, key), Counter::default(), 0)
+    fn slot(key: u64) -> Slot<()> {
+        Slot::new(KeyRef::Bits(0, key), (), 0)
     }
 
     /// The keys in the order of the chain.
-    fn order(chain: &Chain) -> Vec<u64> {
+    fn order(chain: &Chain<()>) -> Vec<u64> {
         let mut keys = Vec::new();
         let mut at = chain.first;
         while let Some(slot) = chain.get(at) {

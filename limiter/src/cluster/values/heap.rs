@@ -5,18 +5,18 @@
 //! never admits more than it should, and may refuse what a longer log would have admitted: a token
 //! may count for up to two windows.
 
-use super::{At, Counter, Gauge, Room, Values};
+use super::{At, Measure, Room, Values};
 
-impl Values {
+impl<C: Default> Values<C> {
     /// Takes account of a counter that was used.
     #[inline]
-    pub(crate) fn weigh(&mut self, at: At, gauge: Gauge<'_>, room: &Room) {
+    pub(crate) fn weigh(&mut self, at: At, gauge: impl Measure<Counter = C>, room: &Room) {
         if gauge.grows() {
             self.weigh_log(at, gauge, room);
         }
     }
 
-    fn weigh_log(&mut self, at: At, gauge: Gauge<'_>, room: &Room) {
+    fn weigh_log(&mut self, at: At, gauge: impl Measure<Counter = C>, room: &Room) {
         let (counter, heap) = match at {
             At::Own(at) => match self.chain.get_mut(at) {
                 Some(slot) => (&mut slot.counter, &mut slot.heap),
@@ -25,11 +25,11 @@ impl Values {
             At::Shared => (&mut self.shared, &mut self.shared_heap),
         };
         let had = *heap;
-        counter.give_back_heap();
-        *heap = heap_of(counter, gauge);
+        gauge.give_back_heap(counter);
+        *heap = gauge.heap_bytes(counter);
         if *heap > had && !room.has_bytes((*heap - had).into()) {
-            counter.make_do_with(had.into());
-            *heap = heap_of(counter, gauge);
+            gauge.make_do_with(counter, had.into());
+            *heap = gauge.heap_bytes(counter);
         }
         let has = *heap;
         if has != had {
@@ -37,10 +37,4 @@ impl Values {
             self.settle(room);
         }
     }
-}
-
-/// Bytes that a counter allocates, or soon will.
-pub(super) fn heap_of(counter: &Counter, gauge: Gauge<'_>) -> u32 {
-    let bytes = counter.heap_bytes().max(gauge.heap_bytes());
-    u32::try_from(bytes.next_multiple_of(16)).unwrap_or(u32::MAX)
 }
