@@ -9,6 +9,7 @@ mod architecture;
 mod concurrency;
 mod embedded;
 mod fairness;
+mod guava;
 mod hostile;
 mod java_client;
 mod leases;

@@ -109,3 +109,10 @@ impl JavaServer {
         drop(self.process);
     }
 }
+
+/// Guava's rate limiter on a clock of its own, told lines and answering lines
+/// (`tests/java-peer/README.md`).
+#[must_use]
+pub fn start_guava(class_path: &str) -> Process {
+    Process::start(java(class_path).arg("com.google.common.util.concurrent.Guava"))
+}
