@@ -3,27 +3,23 @@
 #[path = "../limiter/tests/guava/ours.rs"]
 mod ours;
 
-use support::{Process, java_class_path, start_guava};
+use support::{Oracle, java_class_path};
 
 use self::ours::{Ours, agrees};
 
 const RATES: [&str; 9] = ["0.2", "1", "2.5", "3", "5", "7", "100", "160.5", "10000"];
 
-/// The answer to a line; empty when it is no question.
-fn ask(guava: &mut Process, line: &str) -> String {
-    guava.tell(line);
-    let answered = guava.line();
-    assert!(answered.starts_with(line), "{line}: {answered}; {}", guava.log());
-    answered[line.len()..].trim_start_matches(" = ").to_owned()
+fn guava(class_path: &str) -> Oracle {
+    Oracle::start(class_path, "com.google.common.util.concurrent.Guava")
 }
 
 #[test]
 fn what_is_recorded_of_guava_is_what_it_answers() {
     let Some(class_path) = java_class_path() else { return };
-    let mut guava = start_guava(class_path);
+    let mut guava = guava(class_path);
     for line in include_str!("../limiter/vectors/guava.txt").lines() {
         let (question, recorded) = line.split_once(" = ").unwrap_or((line, ""));
-        assert_eq!(ask(&mut guava, question), recorded, "{question}");
+        assert_eq!(guava.ask(question), recorded, "{question}");
     }
 }
 
@@ -31,7 +27,7 @@ fn what_is_recorded_of_guava_is_what_it_answers() {
 #[test]
 fn whatever_is_asked_our_limiters_answer_as_guava_s() {
     let Some(class_path) = java_class_path() else { return };
-    let mut guava = start_guava(class_path);
+    let mut guava = guava(class_path);
     let mut random = fastrand::Rng::with_seed(1);
     let mut compared = 0;
     for limiter in 0..200 {
@@ -41,7 +37,7 @@ fn whatever_is_asked_our_limiters_answer_as_guava_s() {
         } else {
             format!("warming {count} {} {}", random.u32(1_000..20_000_000), random.u32(2..8))
         };
-        ask(&mut guava, &create);
+        guava.ask(&create);
         let mut ours = Ours::create(&create).unwrap();
         let mut asked = vec![create];
         let mut now = 0;
@@ -53,7 +49,7 @@ fn whatever_is_asked_our_limiters_answer_as_guava_s() {
                 1..=4 => format!("{now} try {n} {}", random.u64(..4_000_000)),
                 _ => format!("{now} acquire {n}"),
             };
-            let theirs = ask(&mut guava, &question);
+            let theirs = guava.ask(&question);
             asked.push(format!("{question} = {theirs}"));
             if let Some(answer) = ours.ask(&question) {
                 assert!(agrees(answer, &theirs, calls), "{}\n{answer:?}", asked.join("\n"));

@@ -5,6 +5,7 @@
     reason = "a test says what it expects, in its helpers too"
 )]
 
+mod adaptive;
 mod architecture;
 mod concurrency;
 mod embedded;

@@ -22,7 +22,7 @@ use super::{
 ///
 /// *Defaults*: see [`Gradient2Settings`]. *Where it settles*: where
 /// `limit × (1 − gradient) = queue`, above the workers of the server by the tolerance. *Memory*:
-/// 64 bytes. *Cost*: two divisions and a few multiplications.
+/// 72 bytes. *Cost*: two divisions and a few multiplications.
 ///
 /// Under an overload that goes on, the long average rises to the RTT of the overload, and the
 /// limit with it, to its upper bound; it needs one that is sane, or pauses. That is so in
@@ -35,7 +35,9 @@ pub struct Gradient2 {
     estimate: f64,
     /// Nanoseconds.
     long: f64,
-    /// Samples in `long`, up to [`PLAIN`].
+    /// Of the first [`PLAIN`] samples.
+    sum: f64,
+    /// How many of them there were.
     samples: u32,
 }
 
@@ -83,20 +85,22 @@ impl Gradient2 {
     }
 
     fn start(settings: Gradient2Settings) -> Self {
-        Self { estimate: settings.bounds.initial.into(), long: 0.0, samples: 0, settings }
+        let estimate = settings.bounds.initial.into();
+        Self { estimate, long: 0.0, sum: 0.0, samples: 0, settings }
     }
 
     /// The long average with this RTT in it.
     fn average(&mut self, rtt: f64) -> f64 {
-        let weight = if self.samples < PLAIN {
+        let long = if self.samples < PLAIN {
             self.samples += 1;
-            1.0 / f64::from(self.samples)
+            self.sum += rtt;
+            self.sum / f64::from(self.samples)
         } else {
-            2.0 / (f64::from(self.settings.long_window) + 1.0)
+            let weight = 2.0 / (f64::from(self.settings.long_window) + 1.0);
+            self.long * (1.0 - weight) + rtt * weight
         };
-        let long = self.long + (rtt - self.long) * weight;
         // After an overload calls are short again long before the average is.
-        self.long = if long > 2.0 * rtt { long * 0.95 } else { long };
+        self.long = if long / rtt > 2.0 { long * 0.95 } else { long };
         long
     }
 }
@@ -125,7 +129,7 @@ impl Limit for Gradient2 {
             (tolerance * long / rtt).clamp(0.5, 1.0)
         };
         let aim = self.estimate * gradient + f64::from(queue);
-        self.estimate = bounds.clamp(self.estimate + (aim - self.estimate) * smoothing);
+        self.estimate = bounds.clamp(self.estimate * (1.0 - smoothing) + aim * smoothing);
     }
 }
 

@@ -4,8 +4,9 @@ use super::Invalid;
 
 /// Parts of a limit by name, in percent. Those who have none use what is left.
 ///
-/// A share of `p` % is `⌈limit × p / 100⌉` calls, so that every share is at least one; rounded up,
-/// shares can add up to more than the limit, by less than one each.
+/// A share of `p` % is `⌈limit × p / 100⌉` calls in exact integers (in `concurrency-limits`, in
+/// doubles, 7 % of 100 are 8), so that every share is at least one. Rounded up, shares can add up
+/// to more than the limit, by less than one each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shares(Box<[(Box<str>, u32)]>);
 

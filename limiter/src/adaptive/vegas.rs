@@ -154,8 +154,9 @@ impl Limit for Vegas {
             }
             self.step((self.estimate * (1.0 - no_load / rtt)).ceil(), log)
         };
-        let estimate = self.estimate + self.settings.smoothing * step;
-        self.estimate = self.settings.bounds.clamp(estimate);
+        let VegasSettings { bounds, smoothing, .. } = self.settings;
+        let next = bounds.clamp(self.estimate + step);
+        self.estimate = bounds.clamp(self.estimate * (1.0 - smoothing) + next * smoothing);
     }
 }
 
