@@ -17,7 +17,7 @@ const LOG_MAX: u64 = 10_000;
 /// *Formula*: `|{taken at t : now - t < window}| + n <= ⌊count⌋`. *Burst*: the count at once, and
 /// again exactly one window later. *Memory*: 48 bytes and 8 for each token of the window; the log
 /// doubles as it fills up (so up to 16) and is never allocated for again. *Cost*: constant a token;
-/// a peek is a binary search.
+/// a peek is a binary search. *Exact*: to the nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlidingLog {
     limit: u64,
