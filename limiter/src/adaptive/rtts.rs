@@ -33,7 +33,7 @@ impl Tracked {
 }
 
 /// The RTTs of a window so far.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Rtts {
     tracked: Tracked,
     seen: u64,
@@ -42,12 +42,13 @@ pub(super) struct Rtts {
     sum_ns: u128,
     /// For a percentile.
     kept: Vec<Duration>,
+    kept_max: usize,
     jitter: Jitter,
 }
 
 impl Rtts {
     pub(super) fn new(tracked: Tracked) -> Self {
-        let kept = match tracked {
+        let kept_max = match tracked {
             Tracked::Average => 0,
             Tracked::Percentile { kept, .. } => usize::try_from(kept).unwrap_or(0),
         };
@@ -56,7 +57,8 @@ impl Rtts {
             seen: 0,
             min: Duration::MAX,
             sum_ns: 0,
-            kept: Vec::with_capacity(kept),
+            kept: Vec::with_capacity(kept_max),
+            kept_max,
             jitter: Jitter::new(0),
         }
     }
@@ -66,7 +68,7 @@ impl Rtts {
         self.min = self.min.min(rtt);
         if self.tracked == Tracked::Average {
             self.sum_ns = self.sum_ns.saturating_add(rtt.as_nanos());
-        } else if self.kept.len() < self.kept.capacity() {
+        } else if self.kept.len() < self.kept_max {
             self.kept.push(rtt);
         } else {
             // One of all that were seen is this one, and takes the place of any.

@@ -78,7 +78,7 @@ fn vegas_follows_the_number_of_workers_down_and_up() {
 
 #[test]
 fn vegas_sheds_load_from_a_slow_server_and_gets_used_to_it_by_a_probe() {
-    let settings = VegasSettings { bounds: WIDE, probe: 3, ..VegasSettings::default() };
+    let settings = VegasSettings { bounds: WIDE, probe: 4, ..VegasSettings::default() };
     let mut world = overloaded(Windowed::averages(Vegas::new(settings).unwrap()));
     world.run(30);
     world.server.service = SERVICE * 5;

@@ -57,7 +57,8 @@ pub struct VegasSettings {
     pub beta: u32,
     /// Above 0, up to 1, which is the default: the whole change (`VegasLimit.Builder`).
     pub smoothing: f64,
-    /// Samples, times the limit, between two probes; at least 1; 30 (`VegasLimit.Builder`).
+    /// Samples, times the limit, between two probes; at least 4, since a probe is no other sample;
+    /// 30 (`VegasLimit.Builder`).
     pub probe: u32,
     /// From which the chance of the probes is drawn; give each client of a server its own.
     pub seed: u64,
@@ -82,7 +83,7 @@ impl Vegas {
         check("alpha", alpha.into(), alpha <= beta)?;
         check("beta", beta.into(), (1..=LIMIT_MAX).contains(&beta))?;
         check("smoothing", smoothing, smoothing > 0.0 && smoothing <= 1.0)?;
-        check("probe", probe.into(), probe > 0)?;
+        check("probe", probe.into(), probe >= 4)?;
         Ok(Self::start(settings))
     }
 
@@ -280,7 +281,7 @@ mod tests {
             (VegasSettings { alpha: 0, beta: 0, ..default }, "beta"),
             (VegasSettings { smoothing: 0.0, ..default }, "smoothing"),
             (VegasSettings { smoothing: f64::NAN, ..default }, "smoothing"),
-            (VegasSettings { probe: 0, ..default }, "probe"),
+            (VegasSettings { probe: 3, ..default }, "probe"),
         ] {
             let refused = Vegas::new(settings).unwrap_err();
             assert!(refused.to_string().starts_with(name), "{refused}");

@@ -11,7 +11,8 @@ use crate::Tick;
 /// the first sample after its end the limit learns from it as from one call: the average or a
 /// percentile of the RTTs, the most in flight, and dropped if any was. A window of fewer than
 /// `samples` is thrown away, as what a few calls say is chance. Calls shorter than `rtt_min` are not
-/// looked at at all, unless they were dropped; the RTT of a dropped one is in no average.
+/// looked at at all, unless they were dropped; the RTT of a dropped one is in no average. A sample
+/// that is older than the window is in it.
 ///
 /// *Defaults*: see [`WindowedSettings`]. *Memory*: 208 bytes and the limit's, and 16 bytes for each
 /// RTT kept for a percentile. *Cost*: a few comparisons and an addition a sample; a division, or a
@@ -19,7 +20,7 @@ use crate::Tick;
 ///
 /// In `concurrency-limits` (`WindowedLimit`) the sample after the end is in the window that it ends,
 /// and the first sample of all is a window of its own, which is thrown away.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Windowed<L> {
     limit: L,
     settings: WindowedSettings,
