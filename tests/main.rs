@@ -5,11 +5,13 @@
     reason = "a test says what it expects, in its helpers too"
 )]
 
+mod adaptive;
 mod architecture;
 mod concurrency;
 mod embedded;
 mod extension;
 mod fairness;
+mod guava;
 mod hostile;
 mod java_client;
 mod leases;

@@ -35,6 +35,15 @@
 //! [`SlidingWindow`] is what rules use by default, Sentinel's ring of buckets: it counts every token
 //! exactly but forgets a whole bucket at a time. [`SlidingLog`] forgets each token by itself,
 //! [`SlidingCounter`] guesses where in the previous window the tokens were.
+//!
+//! *Cost* is given in operations. What that is in nanoseconds, beside the sliding window, is
+//! measured through the engine by `benches/algorithms.rs`, for the algorithms of rules, and stands in
+//! `docs/benchmarks.md`; `examples/algorithm-cost.rs` measures each algorithm alone.
+//!
+//! *Exactness*: tokens are whole, up to 2^53; times are whole nanoseconds, and a rate is a fraction of
+//! whole numbers ([`Rate`]), so that neither a division nor many small steps lose anything. Where an
+//! algorithm rounds, it says where. `tests/literature.rs` holds them to the numbers that the
+//! literature works its examples with.
 
 mod calendar;
 mod calendar_window;

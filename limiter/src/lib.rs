@@ -1,6 +1,7 @@
 //! Every decision that Tollgate makes, without I/O, without async and without a clock of its own:
 //! state, rule, tick and request in, [`Decision`] out.
 
+pub mod adaptive;
 pub mod algorithm;
 mod clock;
 mod cluster;

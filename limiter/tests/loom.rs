@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use limiter::{
     All, ClusterEngine, Decision, Param, Settings, Tick, What,
+    adaptive::{AdaptiveLimiter, Aimd, AimdSettings, Bounds},
     rule::{Contents, NamespaceRules, merge, parse},
 };
 use loom::{sync::Arc, thread};
@@ -284,5 +285,26 @@ fn a_lease_and_a_plain_request_share_one_token() {
             |e| take(e, 1_000, false),
         );
         assert_eq!(passes(&decisions), 1);
+    });
+}
+
+#[test]
+fn two_threads_and_a_limit_of_two_hold_two_calls_and_leave_none() {
+    loom::model(|| {
+        let bounds = Bounds { min: 2, initial: 2, max: 2 };
+        let limit = Aimd::new(AimdSettings { bounds, ..AimdSettings::default() }).unwrap();
+        let limiter = AdaptiveLimiter::new(limit);
+        let call = |limiter: &AdaptiveLimiter<Aimd>| {
+            let calls = [limiter.acquire(), limiter.acquire()];
+            assert!(limiter.in_flight() <= 2);
+            calls.into_iter().flatten().count()
+        };
+        let other = {
+            let limiter = limiter.clone();
+            thread::spawn(move || call(&limiter))
+        };
+        let passed = call(&limiter) + other.join().unwrap();
+        assert!((2..=4).contains(&passed));
+        assert_eq!(limiter.in_flight(), 0);
     });
 }

@@ -109,3 +109,28 @@ impl JavaServer {
         drop(self.process);
     }
 }
+
+/// A Java program that writes each line it reads again, with ` = ANSWER` behind a question
+/// (`tests/java-peer/README.md`).
+#[derive(Debug)]
+pub struct Oracle(Process);
+
+impl Oracle {
+    /// Starts the program of this class.
+    #[must_use]
+    pub fn start(class_path: &str, class: &str) -> Self {
+        Self(Process::start(java(class_path).arg(class)))
+    }
+
+    /// The answer to a line; empty when it is no question.
+    ///
+    /// # Panics
+    ///
+    /// When the program does not know the line.
+    pub fn ask(&mut self, line: &str) -> String {
+        self.0.tell(line);
+        let answered = self.0.line();
+        assert!(answered.starts_with(line), "{line}: {answered}; {}", self.0.log());
+        answered[line.len()..].trim_start_matches(" = ").to_owned()
+    }
+}

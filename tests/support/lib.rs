@@ -19,7 +19,7 @@ mod wire;
 
 pub use cable::{Cable, Family, Relay};
 pub use in_process::InProcess;
-pub use java::{JavaClient, JavaServer, java_class_path};
+pub use java::{JavaClient, JavaServer, Oracle, java_class_path};
 pub use process::{Process, server};
 pub use programs::{example, token_server};
 pub use rules::{flow_rule, param_rule, parsed};

@@ -13,7 +13,8 @@ use crate::Tick;
 ///
 /// *Formula*: `used(period of the wall clock) + n <= ⌊count⌋`. *Burst*: as
 /// [`super::FixedWindow`]: the count at once, twice that around a border. *Memory*: 16 bytes.
-/// *Cost*: two comparisons; a microsecond of calendar when a period begins.
+/// *Cost*: two comparisons; a microsecond of calendar when a period begins. *Exact*: to the
+/// nanosecond of the clock; a period is as long as the calendar says.
 ///
 /// The ticks are **wall time** here. A clock that steps back stays in the period that it had
 /// reached, until it reaches the end of that again: a period is never opened twice. So a clock that

@@ -14,7 +14,8 @@ use crate::Tick;
 ///
 /// *Formula*: `used(⌊now / window⌋) + n <= ⌊count⌋`. *Burst*: the whole count at once, and twice
 /// that around a border: 2 × count may pass within any time longer than zero. *Memory*: 16 bytes.
-/// *Cost*: two comparisons; one division when a window begins.
+/// *Cost*: two comparisons; one division when a window begins. *Exact*: to the nanosecond; borders
+/// do not drift with the times of calls.
 ///
 /// Fractions of a token are lost, since windows share nothing: say 1 per 5 s, not 0.2 per second,
 /// which never passes. Tokens of an earlier window must not be given back: the window has

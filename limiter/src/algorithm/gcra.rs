@@ -17,7 +17,7 @@ use crate::Tick;
 /// single tokens evenly and refuses pairs. From `s` to `t` at most `1 + (τ + t - s) × rate`
 /// pass. [`Self::new`] takes the burst as the whole capacity, which makes it the very
 /// [`super::TokenBucket`]. *Memory*: 24 bytes: `TAT` with its fraction of a nanosecond, and the
-/// last tick. *Cost*: as the token bucket.
+/// last tick. *Cost* and exactness: as the token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gcra(Bucket);
 

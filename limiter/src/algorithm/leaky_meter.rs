@@ -12,7 +12,7 @@ use crate::Tick;
 /// *Formula*: `level = max(0, level - elapsed × count / window)`; `n` pass if
 /// `level + n <= capacity`. *Burst*: the capacity, at once, when the bucket is empty; from `s` to
 /// `t` at most `capacity + (t - s) × rate` pass. The mirror image of [`super::TokenBucket`]:
-/// `level = burst - tokens`. *Memory*: 24 bytes. *Cost*: as the token bucket.
+/// `level = burst - tokens`. *Memory*: 24 bytes. *Cost* and exactness: as the token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeakyMeter(Bucket);
 

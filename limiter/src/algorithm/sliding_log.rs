@@ -21,6 +21,7 @@ const RUNS_MIN: usize = 4;
 /// again exactly one window later. *Memory*: 56 bytes and 16 for each tick of the window at which
 /// tokens were taken; the log doubles as it fills up (so up to 32) and is never allocated for again.
 /// *Cost*: constant, however many tokens; a refusal and a peek are a binary search.
+/// *Exact*: to the nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlidingLog {
     limit: u64,

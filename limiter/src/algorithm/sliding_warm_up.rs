@@ -15,7 +15,7 @@ use crate::{Tick, WindowShape, window::Ring};
 /// once; never more than the sliding window alone, so in no run of `buckets` buckets more than the
 /// count, which [`super::WarmUp`] cannot say. *Memory*: 168 bytes, and 8 a bucket where there are
 /// more than ten. *Cost*: that of the sliding window and two comparisons; some floating-point
-/// divisions once a second.
+/// divisions once a second. *Exact*: as the sliding window and [`super::WarmUp`].
 ///
 /// The threshold rises with the tokens that passed in each second of the clock, or in each aligned
 /// window if that is longer.

@@ -15,7 +15,8 @@ use crate::{Tick, WindowShape, window::Ring};
 /// without the division for a count per window, from left to right in doubles. *Burst*: the count
 /// at once, and again when its bucket leaves the window, up to a bucket early. *Memory*: 128
 /// bytes, and 8 a bucket where there are more than ten. *Cost*: a comparison, and a division for
-/// an average over any other time than a second; the buckets one by one when it refuses.
+/// an average over any other time than a second; the buckets one by one when it refuses. *Exact*:
+/// every token counts, up to 2^53; times are cut to buckets.
 ///
 /// It is what flow rules use by default, without their bookings.
 #[derive(Clone, Copy, Debug, PartialEq)]

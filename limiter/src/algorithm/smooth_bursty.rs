@@ -22,9 +22,11 @@ use crate::Tick;
 /// It is the level of [`super::TokenBucket`] with the capacity of the storage, except that a call
 /// may overflow it, and the next waits until it no longer does.
 ///
-/// Two things are not Guava's: no microseconds are cut off, and a default state has a full
-/// storage, as one that has idled for long, so that idle keys can be forgotten.
-/// [`SmoothBursty::start`] gives the empty storage that `RateLimiter.create` begins with.
+/// *Exact*: as the token bucket. Two things are not Guava's: no microseconds are cut off, and a
+/// default state has a full storage, as one that has idled for long, so that idle keys can be
+/// forgotten. [`SmoothBursty::start`] gives the empty storage that `RateLimiter.create` begins with.
+/// But for those microseconds, waits are those of Guava itself: its recorded ones in
+/// `vectors/guava.txt`, live ones in the workspace's `tests/guava.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmoothBursty {
     rate: Rate,

@@ -20,7 +20,8 @@ use crate::Tick;
 /// `(t - s) × rate` and the last call's permits go. *Memory*: 40 bytes. *Cost*: as the bursty one,
 /// and a square and a division by `W` while warming up.
 ///
-/// Time is exact up to the threshold, and rounded up to a fraction of a nanosecond a call above.
+/// *Exact*: up to the threshold; above, time is rounded up to a fraction of a nanosecond a call. It is
+/// held to Guava's own waits as the bursty one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmoothWarmingUp {
     rate: Rate,

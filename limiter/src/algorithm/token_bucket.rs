@@ -10,7 +10,9 @@ use crate::Tick;
 /// *Formula*: `tokens = min(burst, tokens + elapsed × count / window)`; `n` pass if `n <= tokens`.
 /// *Burst*: `burst` is the whole capacity, not an extra; from `s` to `t` at most
 /// `burst + (t - s) × rate` pass, so around any instant a burst and what refills.
-/// *Memory*: 24 bytes. *Cost*: one multiplication, one division for what remains.
+/// *Memory*: 24 bytes. *Cost*: one multiplication, one division for what remains. *Exact*: parts of
+/// a token are whole units of [`Rate`], so nothing is lost however often it is asked; a wait is
+/// rounded up to a nanosecond.
 ///
 /// It is the same machine as [`super::LeakyMeter`] seen from the empty side, and as
 /// [`super::Gcra`]; the three differ in words and parameters only.

@@ -11,6 +11,8 @@ use crate::Tick;
 /// with the epoch's; for any second, wherever it begins, see [`super::SlidingWarmUp`].
 /// *Burst*: the threshold at once, and twice that around the border of two seconds.
 /// *Memory*: 40 bytes. *Cost*: two comparisons; some floating-point divisions once a second.
+/// *Exact*: tokens and reserve are counted exactly; the threshold above the warning line is as exact
+/// as doubles are.
 ///
 /// The threshold rises only while tokens pass: an idle or unused service stays cold.
 #[derive(Clone, Copy, Debug, PartialEq)]
