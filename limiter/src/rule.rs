@@ -57,31 +57,45 @@
 //! `controlBehavior` 2; 1 and 3 are 0, as in Sentinel, with a warning.
 
 mod algorithm;
+mod api;
+mod authority;
 mod check;
 mod cluster;
+mod degrade;
 mod fields;
 mod finding;
 mod flow;
+mod gateway;
 mod item;
 mod json;
+mod list;
 mod merge;
 mod object;
 mod param;
+mod pattern;
 mod report;
 mod syntax;
+mod system;
 mod value;
 
 pub use algorithm::{Algorithm, Burst};
+pub use api::{AntPattern, ApiDefinition, PathPattern};
+pub use authority::{AuthorityRule, AuthorityStrategy};
 pub use cluster::{
     ClusterConfig, FallbackPolicy, Lease, Mode, OverloadPolicy, Scope, ThresholdUnit,
 };
+pub use degrade::{DegradeGrade, DegradeRule};
 pub use finding::{Finding, RuleErrors};
 pub use flow::{ControlBehavior, FlowRule, Grade, Strategy};
+pub use gateway::{GatewayFlowRule, GatewayParam, GatewayParamItem, ResourceMode, ValuePattern};
 pub use item::{ItemValue, ParamItem};
 pub use json::{Contents, Parsed, parse};
+pub use list::{RuleList, parse_apis, parse_authority, parse_degrade, parse_gateway, parse_system};
 pub(crate) use merge::duplicate_ids;
 pub use merge::merge;
 pub use param::ParamRule;
+pub use pattern::Pattern;
+pub use system::SystemRule;
 
 /// Largest threshold: counts stay exact in `f64` up to here, which is 2^53.
 const COUNT_MAX: f64 = 9_007_199_254_740_992.0;

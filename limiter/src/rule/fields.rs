@@ -50,6 +50,43 @@ impl Object<'_> {
         number
     }
 
+    /// One of `codes`, each a number with its meaning; `default` when absent. A wrong one is
+    /// reported with all that there are.
+    pub(super) fn code<T: Copy>(
+        &mut self,
+        report: &mut Report<'_>,
+        name: &str,
+        default: T,
+        codes: &[(i64, &str, T)],
+    ) -> T {
+        let Some(value) = self.take(name).filter(|v| !v.is_absent()) else { return default };
+        let number = value.int();
+        if let Some((.., code)) = codes.iter().find(|(code, ..)| Some(*code) == number) {
+            return *code;
+        }
+        let all: Vec<String> =
+            codes.iter().map(|(code, meaning, _)| format!("{code} ({meaning})")).collect();
+        self.error(report, name, &format!("must be one of {}", all.join(", ")));
+        default
+    }
+
+    /// A number in `0..=max`, or `None` when absent. A wrong one is reported as `what` it is, and
+    /// how large it may be.
+    pub(super) fn measure(
+        &mut self,
+        report: &mut Report<'_>,
+        name: &str,
+        what: &str,
+        max: f64,
+    ) -> Option<f64> {
+        let value = self.take(name).filter(|v| !v.is_absent())?;
+        let number = value.number().filter(|n| (0.0..=max).contains(n));
+        if number.is_none() {
+            self.error(report, name, &format!("{what}, a number from 0 to {max}"));
+        }
+        number
+    }
+
     pub(super) fn bool(&mut self, report: &mut Report<'_>, name: &str, default: bool) -> bool {
         let Some(value) = self.take_flag(name).filter(|v| !v.is_absent()) else { return default };
         value.bool().unwrap_or_else(|| {
