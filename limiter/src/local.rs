@@ -2,6 +2,9 @@
 
 #![cfg_attr(not(test), expect(dead_code, reason = "what is here is called by the engine's chain"))]
 
+mod authority;
 mod breaker;
+mod system;
 
 pub use breaker::BreakerState;
+pub use system::{SystemKind, SystemStatus};
