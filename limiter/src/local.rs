@@ -4,7 +4,9 @@
 
 mod authority;
 mod breaker;
+mod gateway;
 mod system;
 
 pub use breaker::BreakerState;
+pub use gateway::GatewayRequest;
 pub use system::{SystemKind, SystemStatus};
