@@ -11,7 +11,7 @@ mod departed;
 mod digest;
 mod engine;
 mod flow;
-mod key;
+pub(crate) mod key;
 mod ledger;
 mod limit;
 mod local;
@@ -27,7 +27,7 @@ mod successor;
 mod switches;
 mod totals;
 mod tuned;
-mod values;
+pub(crate) mod values;
 mod wall;
 
 pub use ask::{All, Ask, Explained, Unit, What, limit_in_words};
