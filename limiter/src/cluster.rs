@@ -13,7 +13,7 @@ mod engine;
 mod flow;
 pub(crate) mod key;
 mod ledger;
-mod limit;
+pub(crate) mod limit;
 mod local;
 mod machine;
 mod namespace;

@@ -6,6 +6,7 @@ mod clock;
 mod cluster;
 mod concurrency;
 mod decision;
+pub mod local;
 pub mod rule;
 mod swap;
 mod sync;

@@ -142,7 +142,11 @@ mod tests {
         chain.remove(at[3]);
         chain.remove(at[1]);
         assert_eq!(order(&chain), [0, 2]);
-        assert_eq!(chain.push(Slot::new(KeyRef::Bits(0, 9), (), 0)), at[1], "places are used again");
+        assert_eq!(
+            chain.push(Slot::new(KeyRef::Bits(0, 9), (), 0)),
+            at[1],
+            "places are used again"
+        );
         assert_eq!(order(&chain), [0, 2, 9]);
         chain.remove(at[2]);
         chain.remove(at[0]);
