@@ -23,6 +23,7 @@ mod keyed;
 #[cfg(test)]
 mod model;
 mod pace;
+mod reload;
 mod rule;
 mod threads;
 
@@ -106,35 +107,6 @@ impl HotRules {
         let watched = threads.len();
         let (room, seen, gone) = (room.clone(), Tick::default(), Counted::default());
         Self { rules, threads, watched, room, seen, gone }
-    }
-
-    /// Goes on where `old`, the rules of the same resource until now, ends: a rule that is the same
-    /// in both keeps what its values have used, and calls in progress stay counted by the argument
-    /// that they were counted by, whatever rules look at it. Calls that hold something of `old`
-    /// give it back here, so it must be adopted also when one of the two has no rules.
-    pub(crate) fn adopt(&mut self, mut old: Self) {
-        self.seen = self.seen.max(old.seen);
-        for rule in &mut self.rules {
-            if let Some(at) = old.rules.iter().position(|before| before.rule == rule.rule) {
-                *rule = old.rules.swap_remove(at);
-            }
-        }
-        for rule in &old.rules {
-            old.gone.missing += rule.missing;
-            old.gone.overflow_uses += rule.values().1;
-        }
-        for mut calls in old.threads {
-            let now = self.threads.iter_mut().find(|now| now.param_idx == calls.param_idx);
-            match now {
-                Some(now) => {
-                    calls.pinned = std::mem::take(&mut now.pinned);
-                    *now = calls;
-                }
-                None if calls.is_done() => old.gone.overflow_uses += calls.overflow_uses(),
-                None => self.threads.push(calls),
-            }
-        }
-        self.gone = old.gone;
     }
 
     /// Asks every rule from `from` on for `n` tokens of each value that it looks at, at `now`.
@@ -242,30 +214,6 @@ impl HotRules {
     }
 }
 
-impl HotRule {
-    fn ask(
-        &mut self,
-        threads: &mut [Threads],
-        now: Tick,
-        key: KeyRef<'_>,
-        n: u32,
-        room: &Room,
-    ) -> Answer {
-        match &mut self.check {
-            Check::Bucket(values) => values.ask(key, now, n, room),
-            Check::Pace(values) => values.ask(key, now, n, room),
-            Check::Threads(limits) => {
-                let calls = threads.iter_mut().find(|c| c.param_idx == self.rule.param_idx);
-                match calls.is_none_or(|c| c.fits(key, limits.of(key), now, room)) {
-                    true => Answer::Pass,
-                    false => Answer::Block,
-                }
-            }
-            Check::Nothing => Answer::Pass,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,7 +222,7 @@ mod tests {
         rule::{ControlBehavior, ItemValue, ParamItem},
     };
 
-    fn rule(change: impl FnOnce(&mut ParamRule)) -> Arc<ParamRule> {
+    pub(super) fn rule(change: impl FnOnce(&mut ParamRule)) -> Arc<ParamRule> {
         let mut rule = ParamRule {
             resource: "r".into(),
             param_idx: 0,
@@ -291,7 +239,7 @@ mod tests {
         Arc::new(rule)
     }
 
-    fn threads(param_idx: i32) -> Arc<ParamRule> {
+    pub(super) fn threads(param_idx: i32) -> Arc<ParamRule> {
         rule(|rule| (rule.grade, rule.param_idx) = (0, param_idx))
     }
 
@@ -300,26 +248,26 @@ mod tests {
         (rule.count, rule.max_queueing_time_ms) = (10.0, 500);
     }
 
-    fn hot(rules: &[Arc<ParamRule>]) -> HotRules {
+    pub(super) fn hot(rules: &[Arc<ParamRule>]) -> HotRules {
         HotRules::new(rules, &Room::of(1_000, 1 << 20))
     }
 
-    fn reload(rules: &mut HotRules, new: &[Arc<ParamRule>]) {
+    pub(super) fn reload(rules: &mut HotRules, new: &[Arc<ParamRule>]) {
         let new = HotRules::new(new, &rules.room);
         let old = std::mem::replace(rules, new);
         rules.adopt(old);
     }
 
-    fn int(value: i32) -> Arg<'static> {
+    pub(super) fn int(value: i32) -> Arg<'static> {
         Arg::One(Param::Int(value))
     }
 
-    fn check(rules: &mut HotRules, ms: u64, args: &[Arg<'_>]) -> ParamVerdict {
+    pub(super) fn check(rules: &mut HotRules, ms: u64, args: &[Arg<'_>]) -> ParamVerdict {
         rules.check(Tick::from_ms(ms), args, 1, ParamPlace::default())
     }
 
-    const PASS: ParamVerdict = ParamVerdict::Pass;
-    const BLOCK: ParamVerdict = ParamVerdict::Block { rule: 0 };
+    pub(super) const PASS: ParamVerdict = ParamVerdict::Pass;
+    pub(super) const BLOCK: ParamVerdict = ParamVerdict::Block { rule: 0 };
 
     #[test]
     fn a_call_goes_on_after_the_rule_and_the_element_that_it_waited_for() {
@@ -365,47 +313,6 @@ mod tests {
         assert_eq!(rules.missing().next().unwrap().1, 2);
         reload(&mut rules, &[]);
         assert_eq!(rules.counted(), Counted { missing: 7, overflow_uses: 0 });
-    }
-
-    #[test]
-    fn a_rule_that_stays_the_same_keeps_its_values_and_a_changed_one_begins_anew() {
-        let (kept, changes) = (rule(|_| ()), rule(|rule| rule.param_idx = 1));
-        let mut rules = hot(&[Arc::clone(&kept), changes]);
-        assert_eq!(check(&mut rules, 5_000, &[int(1), int(2)]), PASS);
-        let changed = rule(|rule| (rule.param_idx, rule.count) = (1, 2.0));
-        let equal = Arc::new(ParamRule::clone(&kept));
-        reload(&mut rules, &[changed, equal]);
-        let second = ParamVerdict::Block { rule: 1 };
-        assert_eq!(check(&mut rules, 5_000, &[int(1), int(2)]), second, "1 is used up");
-        assert_eq!(check(&mut rules, 5_000, &[int(3), int(2)]), PASS, "2 had two tokens");
-        assert_eq!(check(&mut rules, 5_000, &[int(4), int(2)]), BLOCK);
-    }
-
-    #[test]
-    fn calls_in_progress_outlive_any_change_of_the_rules() {
-        let mut rules = hot(&[threads(0)]);
-        let held = rules.enter(&[int(1)]);
-        reload(&mut rules, &[rule(|rule| (rule.grade, rule.count) = (0, 2.0))]);
-        assert_eq!(check(&mut rules, 5_000, &[int(1)]), PASS);
-        let second = rules.enter(&[int(1)]);
-        assert_eq!(check(&mut rules, 5_000, &[int(1)]), BLOCK, "one of before and one of now");
-        reload(&mut rules, &[]);
-        assert_eq!((check(&mut rules, 5_000, &[int(1)]), rules.threads.len()), (PASS, 1));
-        rules.leave(Tick::from_ms(5_000), &second);
-        reload(&mut rules, &[threads(1), threads(0)]);
-        assert_eq!(check(&mut rules, 5_000, &[int(1)]), ParamVerdict::Block { rule: 1 });
-        rules.leave(Tick::from_ms(5_000), &held);
-        assert_eq!(check(&mut rules, 5_000, &[int(1)]), PASS);
-    }
-
-    #[test]
-    fn what_no_rule_looks_at_goes_with_its_last_call() {
-        let mut rules = hot(&[threads(0)]);
-        let held = rules.enter(&[int(1)]);
-        reload(&mut rules, &[]);
-        assert_eq!((rules.values(), rules.threads.len()), (1, 1));
-        rules.leave(Tick::from_ms(5_000), &held);
-        assert_eq!((rules.values(), rules.threads.len(), rules.room.used()), (0, 0, 0));
     }
 
     #[test]

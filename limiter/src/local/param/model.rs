@@ -26,6 +26,10 @@ struct Slow {
 }
 
 impl Slow {
+    fn new(rule: ParamRule) -> Self {
+        Self { rule, buckets: BTreeMap::new(), turns: BTreeMap::new() }
+    }
+
     fn ask(&mut self, value: &Param<'_>, open: usize, now: u64, n: u64) -> Answer {
         let key = format!("{value:?}");
         let own = self.rule.items.iter().find(|item| Param::from(&item.value) == *value);
@@ -224,8 +228,8 @@ proptest! {
         let shared: Vec<_> = rules.iter().cloned().map(Arc::new).collect();
         let other = ParamRule { count: 77.0, param_idx: 9, ..rules[0].clone() };
         let mut hot = HotRules::new(&shared, &room);
-        let slow = |rule| Slow { rule, buckets: BTreeMap::new(), turns: BTreeMap::new() };
-        let mut model = Model { rules: rules.into_iter().map(slow).collect(), open: Vec::new() };
+        let rules = rules.into_iter().map(Slow::new).collect();
+        let mut model = Model { rules, open: Vec::new() };
         let (mut held, mut now, mut reloads) = (Vec::new(), START_MS, 0);
         for step in steps {
             match step {
@@ -254,6 +258,67 @@ proptest! {
                     let list: Vec<_> = shared.iter().cloned().chain(more).collect();
                     let old = std::mem::replace(&mut hot, HotRules::new(&list, &room));
                     hot.adopt(old);
+                }
+            }
+        }
+    }
+    /// In a period of 1000 s nothing that was used is forgotten within one second.
+    #[test]
+    fn without_room_all_new_values_are_one_value_and_nobody_else_notices(
+        rule in rule(),
+        one_n in 1..4_u32,
+        steps in prop::collection::vec(
+            (0..15_u64, 0..9_i32, 1..4_u32, any::<prop::sample::Index>(), 0..4_u8),
+            1..60,
+        ),
+    ) {
+        let queue = 2_000_000;
+        let rule = ParamRule { duration_sec: 1_000, param_idx: 0, max_queueing_time_ms: queue, ..rule };
+        let (paces, rule) = (rule.behavior == ControlBehavior::Pacing, Arc::new(rule));
+        let mut hot = HotRules::new(&[Arc::clone(&rule)], &Room::of(3, u64::MAX));
+        let mut model = Slow::new(ParamRule::clone(&rule));
+        let (mut own, mut open, mut held, mut now) = (Vec::new(), Vec::new(), Vec::new(), START_MS);
+        for (later, value, n, which, what) in steps {
+            now += later;
+            let tick = Tick::from_ms(now);
+            match what {
+                0 => hot.tidy(tick),
+                1 if !held.is_empty() => {
+                    let which = which.index(held.len());
+                    hot.leave(tick, &held.swap_remove(which));
+                    open.swap_remove(which);
+                }
+                _ => {
+                    let n = if paces { one_n } else { n };
+                    let value = Param::Int(value);
+                    let item = rule.items.iter().find(|item| Param::from(&item.value) == value);
+                    let limit = whole(item.map_or(rule.count, |item| item.count));
+                    let is_bucket = rule.grade == 1 && !paces;
+                    let most = if is_bucket { limit + u64::from(rule.burst_count) } else { u64::MAX };
+                    let counts = limit > 0 && u64::from(n) <= most;
+                    // Calls in progress of items are in the table, too.
+                    let takes_room = item.is_none() || rule.grade == 0;
+                    let has_room = item.is_some() || own.len() < 3;
+                    if takes_room && counts && has_room && !own.contains(&value) {
+                        own.push(value.clone());
+                    }
+                    // One that no item names.
+                    let others = Param::Bool(true);
+                    let same = if item.is_some() || own.contains(&value) { &value } else { &others };
+                    let in_progress = open.iter().filter(|other| *other == same).count();
+                    let expected = model.ask(same, in_progress, now, n.into());
+                    let args = [Arg::One(value.clone())];
+                    let heard = said(&mut hot, now, &args, n, false)[0];
+                    let heard = match heard {
+                        ParamVerdict::Pass => Answer::Pass,
+                        ParamVerdict::Wait { wait, .. } => Answer::Wait(wait),
+                        ParamVerdict::Block { .. } => Answer::Block,
+                    };
+                    prop_assert_eq!(heard, expected, "{} {:?}", now, value);
+                    if heard != Answer::Block {
+                        held.push(hot.enter(&args));
+                        open.push(same.clone());
+                    }
                 }
             }
         }

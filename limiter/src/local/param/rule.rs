@@ -5,8 +5,9 @@ use hashbrown::HashMap;
 
 use super::{
     bucket::Bucket,
-    keyed::{Keyed, limits},
+    keyed::{Answer, Keyed, limits},
     pace::Pace,
+    threads::Threads,
 };
 use crate::{
     Tick,
@@ -45,7 +46,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    pub(super) fn of(&self, key: KeyRef<'_>) -> u64 {
+    fn of(&self, key: KeyRef<'_>) -> u64 {
         self.items.get(&key).copied().unwrap_or(self.limit)
     }
 }
@@ -61,6 +62,27 @@ impl HotRule {
             (2.., _) => Check::Nothing,
         };
         Self { rule: Arc::clone(rule), check, missing: 0 }
+    }
+
+    /// Asks for `n` tokens of one value; of a rule of grade 0, for one more call in progress.
+    pub(super) fn ask(
+        &mut self,
+        threads: &mut [Threads],
+        now: Tick,
+        key: KeyRef<'_>,
+        n: u32,
+        room: &Room,
+    ) -> Answer {
+        match &mut self.check {
+            Check::Bucket(values) => values.ask(key, now, n, room),
+            Check::Pace(values) => values.ask(key, now, n, room),
+            Check::Threads(limits) => {
+                let calls = threads.iter_mut().find(|c| c.param_idx == self.rule.param_idx);
+                let fits = calls.is_none_or(|c| c.fits(key, limits.of(key), now, room));
+                if fits { Answer::Pass } else { Answer::Block }
+            }
+            Check::Nothing => Answer::Pass,
+        }
     }
 
     pub(super) fn tidy(&mut self, now: Tick, room: &Room) {

@@ -100,8 +100,13 @@ impl Threads {
 
     fn locate(&mut self, key: KeyRef<'_>, now: Tick, room: &Room) -> At {
         let pinned = self.pinned.contains(&key);
-        let (at, _) = self.values.locate(key, InProgress, now, room, pinned);
-        self.values.get_mut(at).used = now;
+        let (at, is_new) = self.values.locate(key, InProgress, now, room, pinned);
+        let calls = self.values.get_mut(at);
+        calls.used = now;
+        if is_new && pinned {
+            // None of its calls was ever counted elsewhere.
+            calls.flood = 0;
+        }
         at
     }
 
@@ -222,8 +227,10 @@ mod tests {
         let (mut threads, room) = (Threads::new(0), Room::of(1, u64::MAX));
         threads.pinned.insert(key(7).to_key());
         raise(&mut threads, 1, &room);
-        assert_ne!(raise(&mut threads, 7, &room), At::Shared);
         assert_eq!(raise(&mut threads, 8, &room), At::Shared);
+        assert!(fits(&mut threads, 7, 1, &room), "8 is none of its business");
+        assert_ne!(raise(&mut threads, 7, &room), At::Shared);
+        assert!(!fits(&mut threads, 7, 1, &room));
     }
 
     #[test]
