@@ -9,6 +9,7 @@
 mod chain;
 mod gauge;
 mod index;
+mod measure;
 mod room;
 mod slab;
 
@@ -19,6 +20,7 @@ use self::{
 };
 pub(crate) use self::{
     gauge::{Counter, Gauge, Tally, Tuned},
+    measure::Measure,
     room::Room,
 };
 use super::key::{Key, KeyRef};
@@ -33,28 +35,29 @@ pub(crate) enum At {
     Shared,
 }
 
+/// The counters, by default those of a cluster rule.
 #[derive(Debug, Default)]
-pub(crate) struct Values {
+pub(crate) struct Values<C = Counter> {
     index: Index,
-    chain: Chain,
+    chain: Chain<C>,
     /// What values without a counter of their own have used together, which is nothing as long as
     /// there is room. A new counter begins as this one: the value may be among those that it
     /// answered for, and no new one lies behind the time at which another was forgotten.
-    shared: Counter,
+    shared: C,
     overflow_uses: u64,
     account: Account,
     /// Bytes that keys and counters take beside their slots.
     beside: u64,
 }
 
-impl Values {
+impl<C: Default> Values<C> {
     /// The counter that answers for `key` at `now`, made if need be. When there is no room for a
     /// new one, an idle one is taken over; when none is idle, the shared counter answers, unless
     /// the key is `pinned`. Also says whether it was made now.
     pub(crate) fn locate(
         &mut self,
         key: KeyRef<'_>,
-        gauge: Gauge<'_>,
+        gauge: impl Measure<Counter = C>,
         now: Tick,
         room: &Room,
         pinned: bool,
@@ -69,19 +72,16 @@ impl Values {
         self.settle(room);
         let bytes = bytes_beside(key, gauge);
         // One request asks each value in one place, so also when there is room at its second name.
-        let is_full = || !room.has(self.chain.len(), SLOT_BYTES + u64::from(bytes));
-        if !pinned && (self.shared.asked > 0 || is_full()) {
+        let is_full = || !room.has(self.chain.len(), slot_bytes::<C>() + u64::from(bytes));
+        if !pinned && (gauge.is_asked(&self.shared) || is_full()) {
             self.overflow_uses += 1;
             return (At::Shared, false);
         }
-        let counter = Counter { tally: self.shared.tally.clone(), asked: 0 };
-        (At::Own(self.push(key, counter, bytes, room)), true)
+        (At::Own(self.push(key, gauge.begin(&self.shared), bytes, room)), true)
     }
 
-    fn push(&mut self, key: KeyRef<'_>, counter: Counter, bytes: u32, room: &Room) -> u32 {
-        let mut slot = Slot::new(key, bytes);
-        slot.counter = counter;
-        let at = self.chain.push(slot);
+    fn push(&mut self, key: KeyRef<'_>, counter: C, bytes: u32, room: &Room) -> u32 {
+        let at = self.chain.push(Slot::new(key, counter, bytes));
         self.index.insert(self.index.hash(key), at);
         self.beside += u64::from(bytes);
         self.settle(room);
@@ -103,30 +103,22 @@ impl Values {
     }
 
     /// The counter at that place as it is.
-    pub(crate) fn peek(&self, at: At) -> &Counter {
+    pub(crate) fn peek(&self, at: At) -> &C {
         match at {
             At::Own(at) => self.chain.get(at).map_or(&self.shared, |slot| &slot.counter),
             At::Shared => &self.shared,
         }
     }
 
-    /// The counter at that place, brought to `now` and to the rule's count at `index`.
+    /// The counter at that place.
     #[inline]
-    pub(crate) fn counter(
-        &mut self,
-        at: At,
-        gauge: Gauge<'_>,
-        index: u32,
-        now: Tick,
-    ) -> &mut Counter {
-        let counter = match at {
+    pub(crate) fn get_mut(&mut self, at: At) -> &mut C {
+        match at {
             At::Own(at) => {
                 self.chain.get_mut(at).map_or(&mut self.shared, |slot| &mut slot.counter)
             }
             At::Shared => &mut self.shared,
-        };
-        gauge.turn(counter, index, now);
-        counter
+        }
     }
 
     /// Looks at up to `most` places from `start` on, and gives where to go on.
@@ -134,7 +126,7 @@ impl Values {
         &self,
         start: u32,
         most: u32,
-        mut look: impl FnMut(&Key, &Counter),
+        mut look: impl FnMut(&Key, &C),
     ) -> Option<u32> {
         let end = self.chain.places().min(start.saturating_add(most));
         for at in start..end {
@@ -145,34 +137,14 @@ impl Values {
         (end < self.chain.places()).then_some(end)
     }
 
-    /// Puts in what a value had used before a restart, if there is room or the value is `pinned`.
-    pub(crate) fn put(
-        &mut self,
-        key: KeyRef<'_>,
-        gauge: Gauge<'_>,
-        tally: Tally,
-        room: &Room,
-        pinned: bool,
-    ) {
-        let bytes = bytes_beside(key, gauge);
-        let has_room = || room.has(self.chain.len(), SLOT_BYTES + u64::from(bytes));
-        if (pinned || has_room()) && self.find(key).is_none() {
-            self.push(key, Counter { tally, asked: 0 }, bytes, room);
-        }
-    }
-
-    /// Puts in what values without a counter of their own had used together before a restart.
-    pub(crate) fn put_shared(&mut self, tally: Tally) {
-        self.shared.tally = tally;
-    }
-
-    /// Whether nothing that values without a counter of their own have used counts any more.
-    pub(crate) fn shared_is_idle(&self, gauge: Gauge<'_>, now: Tick) -> bool {
-        gauge.is_idle(&self.shared, now)
-    }
-
     /// Frees idle values, looking at up to `most`; true when there may be more.
-    pub(crate) fn tidy(&mut self, gauge: Gauge<'_>, now: Tick, room: &Room, most: usize) -> bool {
+    pub(crate) fn tidy(
+        &mut self,
+        gauge: impl Measure<Counter = C>,
+        now: Tick,
+        room: &Room,
+        most: usize,
+    ) -> bool {
         // So many that are not idle, one after the other, say that few are.
         let patience = if gauge.is_out_of_order() { 64 } else { 1 };
         let (mut in_a_row, mut looks) = (0, 0);
@@ -213,10 +185,10 @@ impl Values {
     }
 
     /// Forgets the longest unused value if nothing of it counts any more.
-    fn free_idle(&mut self, gauge: Gauge<'_>, now: Tick) -> bool {
+    fn free_idle(&mut self, gauge: impl Measure<Counter = C>, now: Tick) -> bool {
         let Some((at, slot)) = self.chain.first() else { return false };
         // One of the request that is being decided is not idle, though it used nothing yet.
-        if slot.counter.asked > 0 || !gauge.is_idle(&slot.counter, now) {
+        if gauge.is_asked(&slot.counter) || !gauge.is_idle(&slot.counter, now) {
             if gauge.is_out_of_order() {
                 self.chain.move_to_end(at);
             }
@@ -228,11 +200,56 @@ impl Values {
     }
 }
 
+/// Those of a cluster rule.
+impl Values {
+    /// The counter at that place, brought to `now` and to the rule's count at `index`.
+    #[inline]
+    pub(crate) fn counter(
+        &mut self,
+        at: At,
+        gauge: Gauge<'_>,
+        index: u32,
+        now: Tick,
+    ) -> &mut Counter {
+        let counter = self.get_mut(at);
+        gauge.turn(counter, index, now);
+        counter
+    }
+
+    /// Puts in what a value had used before a restart, if there is room or the value is `pinned`.
+    pub(crate) fn put(
+        &mut self,
+        key: KeyRef<'_>,
+        gauge: Gauge<'_>,
+        tally: Tally,
+        room: &Room,
+        pinned: bool,
+    ) {
+        let bytes = bytes_beside(key, gauge);
+        let has_room = || room.has(self.chain.len(), slot_bytes::<Counter>() + u64::from(bytes));
+        if (pinned || has_room()) && self.find(key).is_none() {
+            self.push(key, Counter { tally, asked: 0 }, bytes, room);
+        }
+    }
+
+    /// Puts in what values without a counter of their own had used together before a restart.
+    pub(crate) fn put_shared(&mut self, tally: Tally) {
+        self.shared.tally = tally;
+    }
+
+    /// Whether nothing that values without a counter of their own have used counts any more.
+    pub(crate) fn shared_is_idle(&self, gauge: Gauge<'_>, now: Tick) -> bool {
+        gauge.is_idle(&self.shared, now)
+    }
+}
+
 /// What one more value takes, about: its slot and its place in the index.
-const SLOT_BYTES: u64 = size_of::<Option<Slot>>() as u64 + 32;
+const fn slot_bytes<C>() -> u64 {
+    size_of::<Option<Slot<C>>>() as u64 + 32
+}
 
 /// Bytes that a value's text and its counter allocate.
-fn bytes_beside(key: KeyRef<'_>, gauge: Gauge<'_>) -> u32 {
+fn bytes_beside(key: KeyRef<'_>, gauge: impl Measure) -> u32 {
     let text = match key {
         KeyRef::Bits(..) => 0,
         KeyRef::Str(text) => text.len() as u64 + 16,
@@ -261,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_value_takes_what_it_was_measured_to_take() {
-        assert_eq!((size_of::<Option<Slot>>(), size_of::<Counter>()), (176, 136));
+        assert_eq!((size_of::<Option<Slot<Counter>>>(), size_of::<Counter>()), (176, 136));
     }
 
     #[test]

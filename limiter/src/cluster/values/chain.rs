@@ -1,44 +1,43 @@
 //! The slots, chained by last use.
 
-use super::{Counter, slab::Slab};
+use super::slab::Slab;
 use crate::cluster::key::{Key, KeyRef};
 
 /// No slot.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct Slot<C> {
     pub(super) key: Key,
-    pub(super) counter: Counter,
+    pub(super) counter: C,
     /// Bytes that key and counter take beside the slot.
     pub(super) bytes: u32,
     before: u32,
     after: u32,
 }
 
-impl Slot {
-    pub(super) fn new(key: KeyRef<'_>, bytes: u32) -> Self {
-        let counter = Counter::default();
+impl<C> Slot<C> {
+    pub(super) fn new(key: KeyRef<'_>, counter: C, bytes: u32) -> Self {
         Self { key: key.to_key(), counter, bytes, before: NONE, after: NONE }
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Chain {
-    slots: Slab,
+pub(super) struct Chain<C> {
+    slots: Slab<C>,
     /// The longest unused.
     first: u32,
     /// The last used.
     last: u32,
 }
 
-impl Default for Chain {
+impl<C> Default for Chain<C> {
     fn default() -> Self {
         Self { slots: Slab::default(), first: NONE, last: NONE }
     }
 }
 
-impl Chain {
+impl<C> Chain<C> {
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -56,27 +55,27 @@ impl Chain {
         self.slots.places()
     }
 
-    pub(super) fn get(&self, at: u32) -> Option<&Slot> {
+    pub(super) fn get(&self, at: u32) -> Option<&Slot<C>> {
         self.slots.get(at)
     }
 
-    pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut Slot> {
+    pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut Slot<C>> {
         self.slots.get_mut(at)
     }
 
     /// The longest unused slot.
-    pub(super) fn first(&self) -> Option<(u32, &Slot)> {
+    pub(super) fn first(&self) -> Option<(u32, &Slot<C>)> {
         self.get(self.first).map(|slot| (self.first, slot))
     }
 
     /// Puts a slot in as the last used.
-    pub(super) fn push(&mut self, slot: Slot) -> u32 {
+    pub(super) fn push(&mut self, slot: Slot<C>) -> u32 {
         let at = self.slots.put(slot);
         self.link_last(at);
         at
     }
 
-    pub(super) fn remove(&mut self, at: u32) -> Option<Slot> {
+    pub(super) fn remove(&mut self, at: u32) -> Option<Slot<C>> {
         self.unlink(at);
         self.slots.remove(at)
     }
@@ -119,7 +118,7 @@ mod tests {
     use super::*;
 
     /// The keys in the order of the chain.
-    fn order(chain: &Chain) -> Vec<u64> {
+    fn order(chain: &Chain<()>) -> Vec<u64> {
         let mut keys = Vec::new();
         let mut at = chain.first;
         while let Some(slot) = chain.get(at) {
@@ -135,7 +134,7 @@ mod tests {
     fn the_longest_unused_is_first_whatever_is_used_and_removed() {
         let mut chain = Chain::default();
         let at: Vec<u32> =
-            (0..4).map(|key| chain.push(Slot::new(KeyRef::Bits(0, key), 0))).collect();
+            (0..4).map(|key| chain.push(Slot::new(KeyRef::Bits(0, key), (), 0))).collect();
         chain.move_to_end(at[0]);
         chain.move_to_end(at[2]);
         chain.move_to_end(at[2]);
@@ -143,7 +142,11 @@ mod tests {
         chain.remove(at[3]);
         chain.remove(at[1]);
         assert_eq!(order(&chain), [0, 2]);
-        assert_eq!(chain.push(Slot::new(KeyRef::Bits(0, 9), 0)), at[1], "places are used again");
+        assert_eq!(
+            chain.push(Slot::new(KeyRef::Bits(0, 9), (), 0)),
+            at[1],
+            "places are used again"
+        );
         assert_eq!(order(&chain), [0, 2, 9]);
         chain.remove(at[2]);
         chain.remove(at[0]);

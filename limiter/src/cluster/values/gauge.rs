@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Measure;
 use crate::{
     Tick, WindowShape,
     cluster::{
@@ -150,6 +151,34 @@ impl<'a> Gauge<'a> {
             Self::Sliding(shape) => Ring::heap_bytes(shape),
             Self::Machines(machines) => machines.get(0).machine.heap_bytes(),
         }
+    }
+}
+
+impl Measure for Gauge<'_> {
+    type Counter = Counter;
+
+    fn begin(self, shared: &Counter) -> Counter {
+        Counter { tally: shared.tally.clone(), asked: 0 }
+    }
+
+    fn is_idle(self, counter: &Counter, now: Tick) -> bool {
+        Gauge::is_idle(self, counter, now)
+    }
+
+    fn is_out_of_order(self) -> bool {
+        Gauge::is_out_of_order(self)
+    }
+
+    fn is_asked(self, counter: &Counter) -> bool {
+        counter.asked > 0
+    }
+
+    fn see(self, counter: &mut Counter, now: Tick) {
+        Gauge::see(self, counter, now);
+    }
+
+    fn heap_bytes(self) -> u64 {
+        Gauge::heap_bytes(self)
     }
 }
 

@@ -16,7 +16,11 @@ pub(crate) struct Room {
 
 impl Room {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let (values, bytes) = (settings.values_max, settings.values_bytes_max);
+        Self::of(settings.values_max, settings.values_bytes_max)
+    }
+
+    /// Room for so many values of a rule, and so many bytes of all rules together.
+    pub(crate) fn of(values: usize, bytes: u64) -> Self {
         Self { values, bytes, used: Arc::default() }
     }
 
@@ -26,7 +30,7 @@ impl Room {
     }
 
     /// Bytes that all rules use.
-    pub(super) fn used(&self) -> u64 {
+    pub(crate) fn used(&self) -> u64 {
         // Relaxed: a bound on memory may be passed by what is being allocated at this moment.
         self.used.load(Ordering::Relaxed)
     }

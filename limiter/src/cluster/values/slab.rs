@@ -8,24 +8,30 @@ use super::chain::Slot;
 /// Slots of one chunk.
 const CHUNK: u32 = 64;
 
-#[derive(Debug, Default)]
-pub(super) struct Slab {
-    chunks: Vec<Chunk>,
+#[derive(Debug)]
+pub(super) struct Slab<C> {
+    chunks: Vec<Chunk<C>>,
     /// Chunks with room.
     roomy: BTreeSet<u32>,
     len: usize,
     bytes: u64,
 }
 
-#[derive(Debug, Default)]
-struct Chunk {
+#[derive(Debug)]
+struct Chunk<C> {
     /// As long as is needed: most rules have few values.
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<Slot<C>>>,
     /// A bit for each slot that is taken.
     taken: u64,
 }
 
-impl Slab {
+impl<C> Default for Slab<C> {
+    fn default() -> Self {
+        Self { chunks: Vec::new(), roomy: BTreeSet::new(), len: 0, bytes: 0 }
+    }
+}
+
+impl<C> Slab<C> {
     /// Slots.
     pub(super) fn len(&self) -> usize {
         self.len
@@ -41,19 +47,19 @@ impl Slab {
         u32::try_from(self.chunks.len()).unwrap_or(u32::MAX).saturating_mul(CHUNK)
     }
 
-    pub(super) fn get(&self, at: u32) -> Option<&Slot> {
+    pub(super) fn get(&self, at: u32) -> Option<&Slot<C>> {
         self.chunks.get((at / CHUNK) as usize)?.slots.get((at % CHUNK) as usize)?.as_ref()
     }
 
-    pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut Slot> {
+    pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut Slot<C>> {
         self.chunks.get_mut((at / CHUNK) as usize)?.slots.get_mut((at % CHUNK) as usize)?.as_mut()
     }
 
     /// Puts `slot` in, and says where.
-    pub(super) fn put(&mut self, slot: Slot) -> u32 {
+    pub(super) fn put(&mut self, slot: Slot<C>) -> u32 {
         let number = self.roomy.first().copied().unwrap_or_else(|| {
             let number = self.places() / CHUNK;
-            self.chunks.push(Chunk::default());
+            self.chunks.push(Chunk { slots: Vec::new(), taken: 0 });
             self.roomy.insert(number);
             number
         });
@@ -71,7 +77,7 @@ impl Slab {
     }
 
     /// Takes the slot out of its place.
-    pub(super) fn remove(&mut self, at: u32) -> Option<Slot> {
+    pub(super) fn remove(&mut self, at: u32) -> Option<Slot<C>> {
         let (number, place) = (at / CHUNK, at % CHUNK);
         let slot = self.chunks.get_mut(number as usize)?.slots.get_mut(place as usize)?.take()?;
         self.change(number, |chunk| {
@@ -85,7 +91,7 @@ impl Slab {
     }
 
     /// Changes one chunk, and keeps account of it.
-    fn change(&mut self, number: u32, change: impl FnOnce(&mut Chunk)) {
+    fn change(&mut self, number: u32, change: impl FnOnce(&mut Chunk<C>)) {
         let Some(chunk) = self.chunks.get_mut(number as usize) else { return };
         let before = (chunk.bytes(), chunk.taken == u64::MAX);
         change(chunk);
@@ -102,9 +108,9 @@ impl Slab {
     }
 }
 
-impl Chunk {
+impl<C> Chunk<C> {
     fn bytes(&self) -> u64 {
-        (self.slots.capacity() * size_of::<Option<Slot>>()) as u64
+        (self.slots.capacity() * size_of::<Option<Slot<C>>>()) as u64
     }
 }
 
@@ -113,8 +119,8 @@ mod tests {
     use super::*;
     use crate::cluster::key::KeyRef;
 
-    fn slot(key: u64) -> Slot {
-        Slot::new(KeyRef::Bits(0, key), 0)
+    fn slot(key: u64) -> Slot<()> {
+        Slot::new(KeyRef::Bits(0, key), (), 0)
     }
 
     #[test]
@@ -126,7 +132,7 @@ mod tests {
         for at in places.iter().copied().filter(|at| (64..128).contains(at) || *at == 7) {
             assert!(slab.remove(at).is_some() && slab.remove(at).is_none());
         }
-        assert_eq!(slab.bytes(), all - 64 * size_of::<Option<Slot>>() as u64);
+        assert_eq!(slab.bytes(), all - 64 * size_of::<Option<Slot<()>>>() as u64);
         assert_eq!([slab.put(slot(1_000)), slab.put(slot(1_001))], [7, 64]);
         for at in 0..slab.places() {
             slab.remove(at);

@@ -1,0 +1,104 @@
+//! The counters of one rule, found by value.
+
+use std::time::Duration;
+
+use foldhash::quality::RandomState;
+use hashbrown::HashMap;
+
+use crate::{
+    Tick,
+    cluster::{
+        key::{Key, KeyRef},
+        limit::whole,
+        values::{Measure, Room, Values},
+    },
+    rule::ParamRule,
+};
+
+/// Nanoseconds for which a value is kept after its last call at the least, so that one that comes
+/// again and again is not made again and again.
+pub(super) const KEPT: u64 = 1_000_000_000;
+
+/// Values that are looked at in one go when idle ones are looked for.
+const BATCH: usize = 512;
+
+/// What a rule says to one value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Pass,
+    /// The tokens are taken; the call goes on after the wait, which is not zero.
+    Wait(Duration),
+    Block,
+}
+
+/// How a rule decides about one value: the numbers of a rule, or of one of its items.
+pub(super) trait Decide: Measure {
+    /// The numbers of a rule for values with this limit.
+    fn of(rule: &ParamRule, limit: u64) -> Self;
+
+    /// Whether `n` tokens pass at any time, whatever was used.
+    fn may_pass(self, n: u32) -> bool;
+
+    /// Takes `n` tokens, at least one, for which [`Self::may_pass`]. What is refused changes
+    /// nothing.
+    fn ask(self, counter: &mut Self::Counter, now: Tick, n: u32) -> Answer;
+}
+
+/// Values with a threshold of their own are always there; others come and go.
+#[derive(Debug)]
+pub(super) struct Keyed<D: Decide> {
+    numbers: D,
+    items: HashMap<Key, (D, D::Counter), RandomState>,
+    values: Values<D::Counter>,
+}
+
+impl<D: Decide> Keyed<D> {
+    pub(super) fn new(rule: &ParamRule) -> Self {
+        let item = |limit| (D::of(rule, limit), D::Counter::default());
+        Self {
+            numbers: D::of(rule, whole(rule.count)),
+            items: limits(rule).map(|(key, limit)| (key, item(limit))).collect(),
+            values: Values::default(),
+        }
+    }
+
+    /// Takes `n` tokens of the value; none at all change nothing.
+    pub(super) fn ask(&mut self, key: KeyRef<'_>, now: Tick, n: u32, room: &Room) -> Answer {
+        let item = self.items.get_mut(&key);
+        let numbers = item.as_ref().map_or(self.numbers, |(numbers, _)| *numbers);
+        if !numbers.may_pass(n) {
+            return Answer::Block;
+        }
+        if n == 0 {
+            return Answer::Pass;
+        }
+        let counter = match item {
+            Some((_, counter)) => counter,
+            None => {
+                let (at, _) = self.values.locate(key, numbers, now, room, false);
+                self.values.get_mut(at)
+            }
+        };
+        numbers.ask(counter, now, n)
+    }
+
+    /// Forgets idle values.
+    pub(super) fn tidy(&mut self, now: Tick, room: &Room) {
+        while self.values.tidy(self.numbers, now, room, BATCH) {}
+    }
+
+    /// Values with a counter that came with a call.
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// How often a value found no room and was counted with others.
+    pub(super) fn overflow_uses(&self) -> u64 {
+        self.values.overflow_uses()
+    }
+}
+
+/// The values of a rule that have a limit of their own; of one that stands twice, the last counts.
+pub(super) fn limits(rule: &ParamRule) -> impl Iterator<Item = (Key, u64)> {
+    rule.items.iter().map(|item| (Key::from(&item.value), whole(item.count)))
+}
