@@ -123,6 +123,7 @@ fn param_rule(rule: &GatewayFlowRule, index: usize) -> ParamRule {
     let no_match = ParamItem { value: ItemValue::Str(NO_MATCH.into()), count: NO_MATCH_COUNT };
     ParamRule {
         resource: rule.resource.clone(),
+        regex: false,
         param_idx: i32::try_from(index).unwrap_or(i32::MAX),
         count: rule.count,
         grade: rule.grade as u32,

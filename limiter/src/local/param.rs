@@ -225,6 +225,7 @@ mod tests {
     pub(super) fn rule(change: impl FnOnce(&mut ParamRule)) -> Arc<ParamRule> {
         let mut rule = ParamRule {
             resource: "r".into(),
+            regex: false,
             param_idx: 0,
             count: 1.0,
             grade: 1,

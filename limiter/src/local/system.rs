@@ -36,15 +36,21 @@ pub enum SystemKind {
     Cpu,
 }
 
-impl fmt::Display for SystemKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl SystemKind {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
             Self::Qps => "qps",
             Self::Thread => "thread",
             Self::Rt => "rt",
             Self::Load => "load",
             Self::Cpu => "cpu",
-        })
+        }
+    }
+}
+
+impl fmt::Display for SystemKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -73,6 +79,12 @@ pub(crate) struct SystemLimits {
     cpu: f64,
 }
 
+impl Default for SystemLimits {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 impl SystemLimits {
     const NONE: Self = Self {
         qps: f64::INFINITY,
@@ -99,6 +111,12 @@ impl SystemLimits {
     /// Whether any rule sets a limit; without one there is nothing to check.
     pub(crate) fn is_set(&self) -> bool {
         *self != Self::NONE
+    }
+
+    /// Limits that are set.
+    pub(crate) fn len(&self) -> usize {
+        let limits = [self.qps, self.threads, self.avg_rt_ms, self.load, self.cpu];
+        limits.iter().filter(|limit| limit.is_finite()).count()
     }
 
     /// Whether an inbound call of `n` may go on, and which limit refuses it otherwise: the first in

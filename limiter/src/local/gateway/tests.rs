@@ -59,6 +59,7 @@ fn rules_become_hot_parameter_rules() {
     let no_match = || vec![ParamItem { value: ItemValue::Str("$NM".into()), count: 10_000_000.0 }];
     let rule = |param_idx, count, burst_count, duration_sec, items| ParamRule {
         resource: "r".into(),
+        regex: false,
         param_idx,
         count,
         grade: 1,

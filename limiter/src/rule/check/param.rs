@@ -53,6 +53,7 @@ pub(in crate::rule) fn param_rule(mut f: Object<'_>, report: &mut Report<'_>) ->
     (report.errors.len() == before).then(|| ParamRule {
         behavior: common.behavior(),
         resource: common.resource,
+        regex: common.regex,
         param_idx: i32::try_from(param_idx).unwrap_or_default(),
         count: common.count,
         grade,

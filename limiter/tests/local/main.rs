@@ -1,0 +1,17 @@
+//! The local engine from outside: the scenarios of the specification, and what they do not show.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_precision_loss,
+    reason = "what the helpers read is what the tests wrote"
+)]
+
+mod bounds;
+mod golden;
+mod life;
+mod nodes;
+mod racing;
+mod rules;
+mod scenario;
+mod slots;
+mod support;
