@@ -48,7 +48,7 @@ impl PathPattern {
         match self {
             Self::Exact(text) => path == &**text,
             Self::Ant(pattern) => pattern.matches(path),
-            Self::Regex(pattern) => pattern.matches(path),
+            Self::Regex(pattern) => pattern.is_match(path),
         }
     }
 }
@@ -77,7 +77,7 @@ impl AntPattern {
     /// Whether `path` matches as a whole.
     #[must_use]
     pub fn matches(&self, path: &str) -> bool {
-        path.starts_with('/') && self.compiled.matches(path)
+        path.starts_with('/') && self.compiled.is_match(path)
     }
 }
 
