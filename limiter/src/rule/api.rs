@@ -48,7 +48,7 @@ impl PathPattern {
         match self {
             Self::Exact(text) => path == &**text,
             Self::Ant(pattern) => pattern.matches(path),
-            Self::Regex(pattern) => pattern.matches(path),
+            Self::Regex(pattern) => pattern.is_match(path),
         }
     }
 }
@@ -77,7 +77,7 @@ impl AntPattern {
     /// Whether `path` matches as a whole.
     #[must_use]
     pub fn matches(&self, path: &str) -> bool {
-        path.starts_with('/') && self.compiled.matches(path)
+        path.starts_with('/') && self.compiled.is_match(path)
     }
 }
 
@@ -86,7 +86,8 @@ pub(super) fn has_wildcards(written: &str) -> bool {
     written.contains(['*', '?', '{'])
 }
 
-/// The regular expression for an Ant pattern. Each segment brings the slashes before it.
+/// The regular expression for an Ant pattern. Each segment brings the slashes before it, and is
+/// never empty, however many slashes stand in a row.
 fn expression(ant: &str) -> Result<String, String> {
     let segments: Vec<&str> = ant.split('/').filter(|segment| !segment.is_empty()).collect();
     let mut expression = String::new();
@@ -99,15 +100,22 @@ fn expression(ant: &str) -> Result<String, String> {
             }
         }
     }
-    expression.push_str(match segments.last() {
-        Some(&"**") => "/*",
-        _ if ant.ends_with('/') => "/+",
-        _ => "",
-    });
+    let ends = if ant.ends_with('/') { "/+" } else { "" };
+    match segments.last() {
+        Some(&"**") => expression.push_str("/*"),
+        // A slash is enough for the last segment, as long as no `**` could have taken it.
+        Some(&"*") if !segments.contains(&"**") => {
+            let before = expression.strip_suffix("[^/]+").unwrap_or(&expression);
+            expression = format!("{before}(?:[^/]+{ends})?");
+        }
+        _ => expression.push_str(ends),
+    }
     Ok(expression)
 }
 
 fn push_segment(expression: &mut String, segment: &str) -> Result<(), String> {
+    let before = expression.len();
+    let mut is_any = true;
     let mut rest = segment;
     while let Some(letter) = rest.chars().next() {
         rest = rest.split_at(letter.len_utf8()).1;
@@ -124,12 +132,19 @@ fn push_segment(expression: &mut String, segment: &str) -> Result<(), String> {
             }
             letter => expression.push_str(&regex::escape(letter.encode_utf8(&mut [0; 4]))),
         }
+        is_any &= matches!(letter, '*' | '{');
+    }
+    if is_any {
+        expression.truncate(before);
+        expression.push_str("[^/]+");
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// What Spring's `AntPathMatcher.match` says.
@@ -138,7 +153,7 @@ mod tests {
         for (pattern, yes, no) in [
             ("/foo/**", "/foo /foo/ /foo/a /foo/a/b /foo//a /foo/a/", "/ /foob /bar/foo foo/a"),
             ("/foo/*", "/foo/a /foo/ /foo/a.b", "/foo /foo/a/b /foo/a/"),
-            ("/foo/*/bar", "/foo/a/bar", "/foo/bar /foo/a/b/bar /foo/a/bar/"),
+            ("/foo/*/bar", "/foo/a/bar", "/foo/bar /foo//bar /foo/a/b/bar /foo/a/bar/"),
             ("/foo/**/bar", "/foo/bar /foo/a/bar /foo/a/b/bar", "/foo/bar/x /foo/a/bars"),
             ("/**", "/ /a /a/b/ //", "a"),
             ("/**/*.html", "/a.html /a/b.html /a/b/.html", "/a.htm /a.html/b"),
@@ -146,6 +161,8 @@ mod tests {
             ("/u/{id}/**", "/u/7 /u/7/x /u/7/x/y", "/u /v/7"),
             ("/a.b/*", "/a.b/c", "/axb/c"),
             ("/foo/**/", "/foo /foo/ /foo/a", "/bar/"),
+            ("/foo/*/", "/foo/ /foo/a/ /foo/a//", "/foo /foo/a /foo/a/b/"),
+            ("/**/*", "/a /a/b", "/ /a/"),
             ("/foo*/x", "/foo/x /foobar/x", "/fo/x /foo/b/x"),
         ] {
             let ant = AntPattern::new(pattern).unwrap();
@@ -188,5 +205,52 @@ mod tests {
         };
         let paths = ["/login", "/foo/a", "/v2/x", "/login/", "/v/x", ""];
         assert_eq!(paths.map(|path| group.matches(path)), [true, true, true, false, false, false]);
+    }
+
+    /// One segment, letter by letter.
+    fn glob(pattern: &[u8], text: &[u8]) -> bool {
+        match pattern.split_first() {
+            None => text.is_empty(),
+            Some((b'*', rest)) => (0..=text.len()).any(|skip| glob(rest, &text[skip..])),
+            Some((&letter, rest)) => text
+                .split_first()
+                .is_some_and(|(&t, behind)| (letter == b'?' || letter == t) && glob(rest, behind)),
+        }
+    }
+
+    /// Spring's `AntPathMatcher.doMatch`, trying everything. `alike`: pattern and path end in a
+    /// slash, or neither does. `slash`: the path does. `after`: `**` has been before.
+    fn spring(ants: &[&str], dirs: &[&str], (alike, slash, after): (bool, bool, bool)) -> bool {
+        match (ants, dirs) {
+            (["**"], _) => true,
+            (["**", rest @ ..], _) => {
+                (0..=dirs.len()).any(|skip| spring(rest, &dirs[skip..], (alike, slash, true)))
+            }
+            ([], []) => alike,
+            (["*"], []) => slash && !after,
+            ([], _) | (_, []) => false,
+            ([ant, ants @ ..], [dir, dirs @ ..]) => {
+                glob(ant.as_bytes(), dir.as_bytes()) && spring(ants, dirs, (alike, slash, after))
+            }
+        }
+    }
+
+    fn segments(path: &str) -> Vec<&str> {
+        path.split('/').filter(|segment| !segment.is_empty()).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn an_ant_pattern_is_what_trying_everything_says(
+            ant in "/([ab*?]{0,3}/|\\*\\*/){0,4}[ab*?]{0,2}",
+            path in "/([ab]{0,2}/){0,5}[ab]{0,2}",
+        ) {
+            let compiled = AntPattern::new(&ant).unwrap();
+            let ant = if has_wildcards(&ant) { ant } else { ant + "/**" };
+            let slash = path.ends_with('/');
+            let expected =
+                spring(&segments(&ant), &segments(&path), (ant.ends_with('/') == slash, slash, false));
+            prop_assert_eq!(compiled.matches(&path), expected);
+        }
     }
 }

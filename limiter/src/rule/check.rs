@@ -43,7 +43,6 @@ struct Common {
     /// `None` for blank, which is `default`.
     limit_app: Option<Box<str>>,
     regex: bool,
-    count: f64,
     behavior: i64,
 }
 
@@ -53,7 +52,6 @@ impl Common {
             resource: required(f, report, "resource", "required: the name of what is protected"),
             limit_app: f.text(report, "limitApp").filter(|name| !name.trim().is_empty()),
             regex: f.bool(report, "regex", false),
-            count: f.threshold(report, "count").unwrap_or(0.0),
             behavior: f.int(report, "controlBehavior", 0, (0, I32_MAX)),
         }
     }

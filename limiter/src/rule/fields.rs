@@ -40,16 +40,6 @@ impl Object<'_> {
         number
     }
 
-    /// A number in `0..=2^53`, or `None` when absent. A wrong one is reported.
-    pub(super) fn threshold(&mut self, report: &mut Report<'_>, name: &str) -> Option<f64> {
-        let value = self.take(name).filter(|v| !v.is_absent())?;
-        let number = value.number().filter(|n| (0.0..=COUNT_MAX).contains(n));
-        if number.is_none() {
-            self.error(report, name, "must be a number from 0 to 9007199254740992 (2^53)");
-        }
-        number
-    }
-
     /// One of `codes`, each a number with its meaning; `default` when absent. A wrong one is
     /// reported with all that there are.
     pub(super) fn code<T: Copy>(
@@ -70,8 +60,8 @@ impl Object<'_> {
         default
     }
 
-    /// A number in `0..=max`, or `None` when absent. A wrong one is reported as `what` it is, and
-    /// how large it may be.
+    /// A number in `0..=max`, or `None` when absent. A wrong one is reported with `what` it must be
+    /// and how large it may be.
     pub(super) fn measure(
         &mut self,
         report: &mut Report<'_>,
@@ -82,7 +72,8 @@ impl Object<'_> {
         let value = self.take(name).filter(|v| !v.is_absent())?;
         let number = value.number().filter(|n| (0.0..=max).contains(n));
         if number.is_none() {
-            self.error(report, name, &format!("{what}, a number from 0 to {max}"));
+            let power = if max == COUNT_MAX { " (2^53)" } else { "" };
+            self.error(report, name, &format!("must be {what}, from 0 to {max}{power}"));
         }
         number
     }

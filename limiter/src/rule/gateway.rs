@@ -80,7 +80,7 @@ impl ValuePattern {
         match self {
             Self::Exact(text) => value == &**text,
             Self::Prefix(text) => value.starts_with(&**text),
-            Self::Regex(pattern) => pattern.matches(value),
+            Self::Regex(pattern) => pattern.is_match(value),
             Self::Contains(text) => value.contains(&**text),
         }
     }

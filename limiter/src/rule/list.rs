@@ -1,5 +1,7 @@
 //! Lists of the rules that only a local engine enforces, one kind a text.
 
+use std::collections::hash_map::Entry;
+
 use rustc_hash::FxHashMap;
 
 use super::{
@@ -48,7 +50,9 @@ pub fn parse_authority(text: &str, source: &str) -> Result<RuleList<AuthorityRul
     list(text, source, |object, place, report| {
         let at = object.place("resource");
         let rule = authority_rule(object, report)?;
-        let Some(earlier) = first.note(&rule.resource, place) else { return Some(rule) };
+        let Some(earlier) = first.note((&rule.resource, rule.regex), place) else {
+            return Some(rule);
+        };
         let remedy = format!("left out: {earlier} is for it already, and a resource has one");
         report.warn(at.0, "resource", at.1, &remedy);
         None
@@ -74,25 +78,30 @@ pub fn parse_apis(text: &str, source: &str) -> Result<RuleList<ApiDefinition>, R
     list(text, source, |object, place, report| {
         let at = object.place("apiName");
         let api = api_definition(object, report)?;
-        if let Some(earlier) = first.note(&api.api_name, place) {
+        if let Some(earlier) = first.note((&api.api_name, false), place) {
             report.error(at.0, "apiName", at.1, &format!("{earlier} has it; names are unique"));
         }
         Some(api)
     })
 }
 
-/// Where each name stood first.
+/// Where each name, or pattern, stood first.
 #[derive(Default)]
-struct Names(FxHashMap<Box<str>, Place>);
+struct Names(FxHashMap<(Box<str>, bool), Place>);
 
 impl Names {
     /// The earlier place of `name`, in words; notes this one when there is none.
-    fn note(&mut self, name: &str, place: Place) -> Option<String> {
-        if let Some(Place { index, line }) = self.0.get(name) {
-            return Some(format!("rule {index} on line {line}"));
+    fn note(&mut self, (name, is_pattern): (&str, bool), place: Place) -> Option<String> {
+        match self.0.entry((name.into(), is_pattern)) {
+            Entry::Vacant(entry) => {
+                entry.insert(place);
+                None
+            }
+            Entry::Occupied(entry) => {
+                let Place { index, line } = entry.get();
+                Some(format!("rule {index} on line {line}"))
+            }
         }
-        self.0.insert(name.into(), place);
-        None
     }
 }
 

@@ -74,9 +74,10 @@ mod tests {
     #[test]
     fn a_blank_beside_a_comma_and_a_second_rule_are_warned_of() {
         let text = "[{\"resource\": \"I03\", \"limitApp\": \"app1, app2\"},\n\
-                     {\"resource\": \"I03\", \"limitApp\": \"zzz\"}]";
+                     {\"resource\": \"I03\", \"limitApp\": \"zzz\"},\n\
+                     {\"resource\": \"I03\", \"limitApp\": \"z\", \"regex\": true}]";
         let list = parse_authority(text, "test").unwrap();
-        assert_eq!(list.rules.len(), 1);
+        assert_eq!(list.rules.len(), 2, "a name and a pattern are two");
         assert!(list.rules[0].lists("app1") && !list.rules[0].lists("app2"));
         let said: Vec<String> = list.warnings.iter().map(ToString::to_string).collect();
         assert_eq!(

@@ -1,7 +1,9 @@
 //! The circuit breaker's rule (`DegradeRuleManager.isValidRule`).
 
 use super::{I32_MAX, NO_MEANING, check_pattern, required};
-use crate::rule::{COUNT_MAX, DegradeGrade, DegradeRule, object::Object, report::Report};
+use crate::rule::{
+    COUNT_MAX, DegradeGrade, DegradeRule, object::Object, report::Report, value::Value,
+};
 
 /// Reads a breaker's rule; `None` when it is wrong (said in `report`).
 pub(in crate::rule) fn degrade_rule(
@@ -25,24 +27,23 @@ pub(in crate::rule) fn degrade_rule(
     let is_slow = grade == DegradeGrade::SlowRatio;
     let (what, max) = match grade {
         DegradeGrade::SlowRatio => (
-            "with grade 0 (ratio of slow calls) the longest response time that is not slow in \
-             milliseconds",
+            "the longest response time that is not slow in milliseconds (grade 0, ratio of slow \
+             calls)",
             COUNT_MAX,
         ),
-        DegradeGrade::ErrorRatio => {
-            ("with grade 1 (ratio of failed calls) the ratio that opens when exceeded", 1.0)
-        }
-        DegradeGrade::ErrorCount => {
-            ("with grade 2 (number of failed calls) the number that opens when exceeded", COUNT_MAX)
-        }
+        DegradeGrade::ErrorRatio => ("the ratio of failed calls (grade 1)", 1.0),
+        DegradeGrade::ErrorCount => ("the number of failed calls (grade 2)", COUNT_MAX),
     };
     let count = f.measure(report, "count", what, max).unwrap_or(0.0);
-    let slow_ratio = f.measure(
-        report,
-        "slowRatioThreshold",
-        "the ratio of slow calls that opens when exceeded",
-        if is_slow { 1.0 } else { COUNT_MAX },
-    );
+    let slow_ratio = if is_slow {
+        let what = "the ratio of slow calls (grade 0)";
+        f.measure(report, "slowRatioThreshold", what, 1.0)
+    } else {
+        let is_set = f.take("slowRatioThreshold").and_then(Value::number).is_none_or(|n| n != 1.0);
+        let is_set = is_set && f.gives("slowRatioThreshold");
+        f.idle(report, "slowRatioThreshold", is_set, "only grade 0 (ratio of slow calls) has it");
+        None
+    };
     if !f.gives("timeWindow") {
         let remedy = "required: how long the breaker stays open, in seconds";
         f.error(report, "timeWindow", remedy);
@@ -51,12 +52,6 @@ pub(in crate::rule) fn degrade_rule(
     let min_request_amount = above_zero(&mut f, report, "minRequestAmount", 5);
     let stat_interval = above_zero(&mut f, report, "statIntervalMs", 1_000);
     warn_odd(&mut f, report, grade, count);
-    f.idle(
-        report,
-        "slowRatioThreshold",
-        !is_slow && slow_ratio.is_some_and(|ratio| ratio != 1.0),
-        "only grade 0 (ratio of slow calls) has it",
-    );
     f.warn_unknown(report, NO_MEANING);
     (report.errors.len() == before).then(|| DegradeRule {
         resource,
@@ -65,7 +60,7 @@ pub(in crate::rule) fn degrade_rule(
         count,
         time_window_sec: time_window,
         min_request_amount,
-        slow_ratio_threshold: slow_ratio.filter(|_| is_slow).unwrap_or(1.0),
+        slow_ratio_threshold: slow_ratio.unwrap_or(1.0),
         stat_interval_ms: stat_interval,
     })
 }
@@ -153,13 +148,11 @@ mod tests {
             ),
             (
                 r#""resource": "r", "grade": 1, "count": 1.5, "timeWindow": 1"#,
-                "count = 1.5: with grade 1 (ratio of failed calls) the ratio that opens when \
-                 exceeded, a number from 0 to 1",
+                "count = 1.5: must be the ratio of failed calls (grade 1), from 0 to 1",
             ),
             (
                 r#""resource": "r", "count": 50, "slowRatioThreshold": 1.5, "timeWindow": 1"#,
-                "slowRatioThreshold = 1.5: the ratio of slow calls that opens when exceeded, a \
-                 number from 0 to 1",
+                "slowRatioThreshold = 1.5: must be the ratio of slow calls (grade 0), from 0 to 1",
             ),
             (
                 r#""resource": "r", "grade": 2, "timeWindow": 1, "minRequestAmount": 0"#,
@@ -171,8 +164,8 @@ mod tests {
             ),
             (
                 r#""resource": "r", "grade": 0, "count": -1, "timeWindow": 1"#,
-                "count = -1: with grade 0 (ratio of slow calls) the longest response time that is \
-                 not slow in milliseconds, a number from 0 to 9007199254740992",
+                "count = -1: must be the longest response time that is not slow in milliseconds \
+                 (grade 0, ratio of slow calls), from 0 to 9007199254740992 (2^53)",
             ),
             (
                 r#""resource": "r", "grade": 3, "timeWindow": 1"#,
@@ -198,10 +191,10 @@ mod tests {
     #[test]
     fn what_has_no_effect_is_warned_of() {
         let text = r#"[{"resource": "r", "grade": 1, "count": 1, "timeWindow": 1,
-            "slowRatioThreshold": 2, "limitApp": "shop", "minRequest": 3}]"#;
+            "slowRatioThreshold": -2, "limitApp": "shop", "minRequest": 3}]"#;
         let list = parse_degrade(text, "test").unwrap();
         let fields: Vec<&str> = list.warnings.iter().map(|warning| &*warning.field).collect();
-        assert_eq!(fields, ["limitApp", "count", "slowRatioThreshold", "minRequest"]);
+        assert_eq!(fields, ["slowRatioThreshold", "limitApp", "count", "minRequest"]);
         assert_eq!(list.rules[0].slow_ratio_threshold, 1.0);
     }
 }

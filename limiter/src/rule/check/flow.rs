@@ -2,10 +2,12 @@
 
 use super::{
     ANY_INT, Common, I32_MAX, NO_MEANING,
-    able::Numbers,
+    able::{self, Numbers},
     cluster::{Of, config},
 };
-use crate::rule::{FlowRule, Grade, Strategy, flow::Names, object::Object, report::Report};
+use crate::rule::{
+    COUNT_MAX, FlowRule, Grade, Strategy, flow::Names, object::Object, report::Report,
+};
 
 const WARM_UP_SEC: u32 = 10;
 const QUEUEING_MS: u32 = 500;
@@ -14,10 +16,7 @@ const QUEUEING_MS: u32 = 500;
 pub(in crate::rule) fn flow_rule(mut f: Object<'_>, report: &mut Report<'_>) -> Option<FlowRule> {
     let before = report.errors.len();
     let common = Common::read(&mut f, report);
-    let grade = match f.int(report, "grade", 1, (0, 1)) {
-        0 => Grade::Thread,
-        _ => Grade::Qps,
-    };
+    let (grade, count) = threshold(&mut f, report);
     let strategy = f.int(report, "strategy", 0, (0, I32_MAX));
     let ref_resource = f.text(report, "refResource").filter(|name| !name.trim().is_empty());
     let warm_up = f.int(report, "warmUpPeriodSec", WARM_UP_SEC.into(), ANY_INT);
@@ -26,7 +25,7 @@ pub(in crate::rule) fn flow_rule(mut f: Object<'_>, report: &mut Report<'_>) -> 
         Grade::Thread => Of::Concurrency,
         Grade::Qps => Of::Flow(common.behavior()),
     };
-    let numbers = Numbers { count: common.count, warm_up, items: &[] };
+    let numbers = Numbers { count, warm_up, items: &[] };
     let cluster = config(&mut f, report, of, &numbers);
 
     let shapes = |behaviors: &[i64]| grade == Grade::Qps && behaviors.contains(&common.behavior);
@@ -64,6 +63,8 @@ pub(in crate::rule) fn flow_rule(mut f: Object<'_>, report: &mut Report<'_>) -> 
         if !shapes(&[2, 3]) && queueing < 0 {
             f.warn(report, "maxQueueingTimeMs", not_used);
         }
+        able::check_local(&f, report, of.behavior(), &numbers);
+        warn_local(&f, report, &common, grade, strategy, ref_resource.is_some());
     }
     f.warn_unknown(report, NO_MEANING);
     (report.errors.len() == before).then(|| FlowRule {
@@ -72,7 +73,7 @@ pub(in crate::rule) fn flow_rule(mut f: Object<'_>, report: &mut Report<'_>) -> 
         names: Names::kept(common.limit_app, ref_resource),
         regex: common.regex,
         grade,
-        count: common.count,
+        count,
         strategy: match strategy {
             1 => Strategy::Relate,
             2 => Strategy::Chain,
@@ -82,4 +83,43 @@ pub(in crate::rule) fn flow_rule(mut f: Object<'_>, report: &mut Report<'_>) -> 
         max_queueing_time_ms: u32::try_from(queueing).unwrap_or(QUEUEING_MS),
         cluster,
     })
+}
+
+/// What a rule without a server says and does not do.
+fn warn_local(
+    f: &Object<'_>,
+    report: &mut Report<'_>,
+    common: &Common,
+    grade: Grade,
+    strategy: i64,
+    has_ref: bool,
+) {
+    if common.limit_app.as_deref().is_some_and(|name| name.contains(',')) {
+        let remedy = "one origin, whose name has a comma; a rule for several needs one rule each";
+        f.warn(report, "limitApp", remedy);
+    }
+    let is_shaped = grade == Grade::Thread && common.behavior != 0;
+    f.idle(report, "controlBehavior", is_shaped, "calls in progress neither wait nor warm up");
+    if grade == Grade::Qps && common.behavior > 3 {
+        f.warn(report, "controlBehavior", "unknown; taken as 0 (refuse), as Sentinel does");
+    }
+    if strategy > 2 {
+        f.warn(report, "strategy", "unknown; taken as 0 (the resource itself)");
+    }
+    if grade == Grade::Thread && matches!(strategy, 1 | 2) && !has_ref {
+        let remedy = "without it strategy 1 and 2 compare nothing, and every call passes";
+        f.warn(report, "refResource", remedy);
+    }
+}
+
+/// `grade` and `count`.
+fn threshold(f: &mut Object<'_>, report: &mut Report<'_>) -> (Grade, f64) {
+    let grades = [(0, "calls in progress", Grade::Thread), (1, "calls per second", Grade::Qps)];
+    let grade = f.code(report, "grade", Grade::Qps, &grades);
+    let what = match grade {
+        Grade::Thread => "calls in progress (grade 0)",
+        Grade::Qps if f.gives("clusterConfig") => "tokens per second or window (grade 1)",
+        Grade::Qps => "calls per second (grade 1)",
+    };
+    (grade, f.measure(report, "count", what, COUNT_MAX).unwrap_or(0.0))
 }

@@ -23,8 +23,8 @@ pub(in crate::rule) fn gateway_rule(
     let grades = [(0, "calls in progress", Grade::Thread), (1, "calls a window", Grade::Qps)];
     let grade = f.code(report, "grade", Grade::Qps, &grades);
     let what = match grade {
-        Grade::Thread => "with grade 0 calls in progress",
-        Grade::Qps => "with grade 1 calls in intervalSec seconds",
+        Grade::Thread => "calls in progress (grade 0)",
+        Grade::Qps => "calls in intervalSec seconds (grade 1)",
     };
     let count = f.measure(report, "count", what, COUNT_MAX).unwrap_or(0.0);
     let interval_sec = interval(&mut f, report);
@@ -181,7 +181,7 @@ mod tests {
         for (fields, error) in [
             (
                 r#""grade": 0, "count": -1"#,
-                "count = -1: with grade 0 calls in progress, a number from 0 to 9007199254740992",
+                "count = -1: must be calls in progress (grade 0), from 0 to 9007199254740992 (2^53)",
             ),
             (
                 r#""grade": 2"#,

@@ -7,8 +7,8 @@ use super::{
     items::items,
 };
 use crate::rule::{
-    ClusterConfig, ControlBehavior, FallbackPolicy, ParamRule, ThresholdUnit, object::Object,
-    report::Report,
+    COUNT_MAX, ClusterConfig, ControlBehavior, FallbackPolicy, ParamRule, ThresholdUnit,
+    object::Object, report::Report,
 };
 
 /// Reads a hot-parameter rule; `None` when it is wrong (said in `report`).
@@ -23,6 +23,11 @@ pub(in crate::rule) fn param_rule(mut f: Object<'_>, report: &mut Report<'_>) ->
         u32::try_from(f.int(report, name, default, (0, I32_MAX))).unwrap_or_default()
     };
     let grade = u32_field(&mut f, report, "grade", 1);
+    let what = match grade {
+        0 => "calls in progress of each value (grade 0)",
+        _ => "calls of each value in a window (grade 1)",
+    };
+    let count = f.measure(report, "count", what, COUNT_MAX).unwrap_or(0.0);
     let queueing = u32_field(&mut f, report, "maxQueueingTimeMs", 0);
     let burst_count = u32_field(&mut f, report, "burstCount", 0);
     let duration_sec = f.int(report, "durationInSec", 1, (1, i64::MAX)).unsigned_abs();
@@ -32,7 +37,7 @@ pub(in crate::rule) fn param_rule(mut f: Object<'_>, report: &mut Report<'_>) ->
         ControlBehavior::Pacing => ControlBehavior::Pacing,
         _ => ControlBehavior::Reject,
     };
-    let numbers = Numbers { count: common.count, warm_up: 1, items: &items };
+    let numbers = Numbers { count, warm_up: 1, items: &items };
     let cluster = config(&mut f, report, Of::Param(behavior), &numbers);
     common.check_regex(&f, report, cluster.is_some());
     if let Some(config) = &cluster {
@@ -48,6 +53,8 @@ pub(in crate::rule) fn param_rule(mut f: Object<'_>, report: &mut Report<'_>) ->
         f.unused(report, "burstCount", burst_count != 0, instead);
         let lasts = duration_sec != 1 && !has_local_window(config);
         f.unused(report, "durationInSec", lasts, "windowIntervalMs is the window");
+    } else {
+        warn_local(&f, report, grade, count);
     }
     f.warn_unknown(report, NO_MEANING);
     (report.errors.len() == before).then(|| ParamRule {
@@ -55,7 +62,7 @@ pub(in crate::rule) fn param_rule(mut f: Object<'_>, report: &mut Report<'_>) ->
         resource: common.resource,
         regex: common.regex,
         param_idx: i32::try_from(param_idx).unwrap_or_default(),
-        count: common.count,
+        count,
         grade,
         max_queueing_time_ms: queueing,
         burst_count,
@@ -63,6 +70,18 @@ pub(in crate::rule) fn param_rule(mut f: Object<'_>, report: &mut Report<'_>) ->
         items: items.into_iter().map(|listed| listed.item).collect(),
         cluster,
     })
+}
+
+/// What a rule without a server says and does not do.
+fn warn_local(f: &Object<'_>, report: &mut Report<'_>, grade: u32, count: f64) {
+    if grade > 1 {
+        let remedy = "unknown, and every call passes, as in Sentinel: 0 counts calls in progress, \
+                      1 calls in a window";
+        f.warn(report, "grade", remedy);
+    }
+    if count.fract() != 0.0 {
+        f.warn(report, "count", &format!("cut to {}, as in Sentinel", count.trunc()));
+    }
 }
 
 /// Whether a client that decides alone counts over `durationInSec`
