@@ -81,7 +81,8 @@ pub(crate) enum ParamVerdict {
     /// Every rule lets it pass.
     Pass,
     /// A rule lets it pass after the wait, which is not zero; the turn is taken. What comes after
-    /// that rule is asked from `next` on when the wait is over.
+    /// is asked from `next` on when the wait is over: a place among the rules of now, so that
+    /// others may be asked if they changed meanwhile.
     Wait { wait: Duration, next: ParamPlace },
     /// The rule at this index refuses it.
     Block { rule: usize },
@@ -141,7 +142,8 @@ impl HotRules {
     }
 
     /// A call that passed begins: it is in progress with each value that a rule of grade 0 looks
-    /// at, until [`Self::leave`].
+    /// at, until [`Self::leave`]. Calls that wait between the check and this are not, as in
+    /// Sentinel: as many as wait may go over the count together.
     pub(crate) fn enter(&mut self, args: &[Arg<'_>]) -> Held {
         let Self { threads, watched, room, seen, .. } = self;
         let mut held = Held::default();
@@ -157,9 +159,8 @@ impl HotRules {
     pub(crate) fn leave(&mut self, now: Tick, held: &Held) {
         let now = self.see(now);
         for (param_idx, at) in held.places() {
-            let place = self.threads.iter().position(|calls| calls.param_idx == param_idx);
-            let Some((place, calls)) = place.and_then(|p| Some((p, self.threads.get_mut(p)?)))
-            else {
+            let mut known = self.threads.iter_mut().enumerate();
+            let Some((place, calls)) = known.find(|(_, calls)| calls.param_idx == param_idx) else {
                 continue;
             };
             calls.lower(at, now);
@@ -170,15 +171,13 @@ impl HotRules {
         }
     }
 
-    /// Forgets values of which nothing counts any more at `now`.
-    pub(crate) fn tidy(&mut self, now: Tick) {
+    /// Forgets values of which nothing counts any more at `now`, looking at some of every rule;
+    /// true when there may be more.
+    pub(crate) fn tidy(&mut self, now: Tick) -> bool {
         let now = self.see(now);
-        for rule in &mut self.rules {
-            rule.tidy(now, &self.room);
-        }
-        for calls in &mut self.threads {
-            calls.tidy(now, &self.room);
-        }
+        let Self { rules, threads, room, .. } = self;
+        let of_rules = rules.iter_mut().fold(false, |more, rule| rule.tidy(now, room) | more);
+        threads.iter_mut().fold(of_rules, |more, calls| calls.tidy(now, room) | more)
     }
 
     /// The rule that a verdict names.
@@ -340,10 +339,22 @@ mod tests {
         }
         assert_eq!(rules.values(), 300);
         for (ms, values) in [(5_999, 300), (6_000, 100), (7_000, 100), (7_001, 0)] {
-            rules.tidy(Tick::from_ms(ms));
+            assert!(!rules.tidy(Tick::from_ms(ms)), "all were looked at");
             assert_eq!(rules.values(), values, "{ms}");
         }
         assert_eq!(rules.room.used(), 0);
+    }
+
+    #[test]
+    fn a_flood_is_forgotten_in_small_steps() {
+        let mut rules = HotRules::new(&[rule(|_| ()), threads(0)], &Room::of(2_000, u64::MAX));
+        for value in 0..2_000 {
+            check(&mut rules, 5_000, &[int(value)]);
+        }
+        assert!(rules.tidy(Tick::from_ms(6_001)));
+        assert_eq!(rules.values(), 4_000 - 2 * 512);
+        while rules.tidy(Tick::from_ms(6_001)) {}
+        assert_eq!((rules.values(), rules.room.used()), (0, 0));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::{
 pub(super) const KEPT: u64 = 1_000_000_000;
 
 /// Values that are looked at in one go when idle ones are looked for.
-const BATCH: usize = 512;
+pub(super) const BATCH: usize = 512;
 
 /// What a rule says to one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,9 +82,9 @@ impl<D: Decide> Keyed<D> {
         numbers.ask(counter, now, n)
     }
 
-    /// Forgets idle values.
-    pub(super) fn tidy(&mut self, now: Tick, room: &Room) {
-        while self.values.tidy(self.numbers, now, room, BATCH) {}
+    /// Forgets idle values; true when there may be more.
+    pub(super) fn tidy(&mut self, now: Tick, room: &Room) -> bool {
+        self.values.tidy(self.numbers, now, room, BATCH)
     }
 
     /// Values with a counter that came with a call.

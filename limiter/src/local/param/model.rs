@@ -252,7 +252,7 @@ proptest! {
                     hot.leave(Tick::from_ms(now), &held.swap_remove(which));
                     model.open.swap_remove(which);
                 }
-                Step::Tidy => hot.tidy(Tick::from_ms(now)),
+                Step::Tidy => _ = hot.tidy(Tick::from_ms(now)),
                 Step::Reload => {
                     reloads += 1;
                     let more = (reloads % 2 == 1).then(|| Arc::new(other.clone()));
@@ -283,7 +283,7 @@ proptest! {
             now += later;
             let tick = Tick::from_ms(now);
             match what {
-                0 => hot.tidy(tick),
+                0 => _ = hot.tidy(tick),
                 1 if !held.is_empty() => {
                     let which = which.index(held.len());
                     hot.leave(tick, &held.swap_remove(which));

@@ -35,8 +35,14 @@ impl HotRules {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::*;
-    use crate::{Tick, local::param::ParamVerdict, rule::ParamRule, sync::Arc};
+    use super::{super::tests::*, HotRules};
+    use crate::{
+        Tick,
+        cluster::values::Room,
+        local::param::ParamVerdict,
+        rule::{ItemValue, ParamItem, ParamRule},
+        sync::Arc,
+    };
 
     #[test]
     fn a_rule_that_stays_the_same_keeps_its_values_and_a_changed_one_begins_anew() {
@@ -77,5 +83,16 @@ mod tests {
         assert_eq!((rules.values(), rules.threads.len()), (1, 1));
         rules.leave(Tick::from_ms(5_000), &held);
         assert_eq!((rules.values(), rules.threads.len(), rules.room.used()), (0, 0, 0));
+    }
+    #[test]
+    fn a_value_that_gets_a_count_of_its_own_gets_a_counter_of_its_own() {
+        let item = ParamItem { value: ItemValue::Int(7), count: 1.0 };
+        let mut rules = HotRules::new(&[threads(0)], &Room::of(1, u64::MAX));
+        rules.enter(&[int(1)]);
+        rules.enter(&[int(8)]);
+        assert_eq!(check(&mut rules, 5_000, &[int(7)]), BLOCK, "counted where 8 is");
+        reload(&mut rules, &[rule(|rule| (rule.grade, rule.items) = (0, vec![item]))]);
+        assert_eq!(check(&mut rules, 5_000, &[int(7)]), PASS);
+        assert_eq!(check(&mut rules, 5_000, &[int(9)]), BLOCK);
     }
 }

@@ -85,11 +85,12 @@ impl HotRule {
         }
     }
 
-    pub(super) fn tidy(&mut self, now: Tick, room: &Room) {
+    /// Forgets idle values; true when there may be more.
+    pub(super) fn tidy(&mut self, now: Tick, room: &Room) -> bool {
         match &mut self.check {
             Check::Bucket(values) => values.tidy(now, room),
             Check::Pace(values) => values.tidy(now, room),
-            Check::Threads(_) | Check::Nothing => {}
+            Check::Threads(_) | Check::Nothing => false,
         }
     }
 

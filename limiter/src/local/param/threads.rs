@@ -3,7 +3,7 @@
 use foldhash::quality::RandomState;
 use hashbrown::HashSet;
 
-use super::keyed::KEPT;
+use super::keyed::{BATCH, KEPT};
 use crate::{
     Tick,
     cluster::{
@@ -11,9 +11,6 @@ use crate::{
         values::{At, Measure, Room, Values},
     },
 };
-
-/// Values that are looked at in one go when idle ones are looked for.
-const BATCH: usize = 512;
 
 /// The calls in progress of all values of the argument at one index, for all rules on it.
 #[derive(Debug)]
@@ -115,9 +112,9 @@ impl Threads {
         self.open == 0
     }
 
-    /// Forgets idle values.
-    pub(super) fn tidy(&mut self, now: Tick, room: &Room) {
-        while self.values.tidy(InProgress, now, room, BATCH) {}
+    /// Forgets idle values; true when there may be more.
+    pub(super) fn tidy(&mut self, now: Tick, room: &Room) -> bool {
+        self.values.tidy(InProgress, now, room, BATCH)
     }
 
     /// Values with a counter of their own.
