@@ -88,7 +88,7 @@ impl<R: ForResource> Indexed<R> {
             Name::Patterns(_) | Name::Other => None,
         };
         let is_for = move |pattern: &Pattern, rule: &R| match name {
-            Name::Own(text) => pattern.matches(text),
+            Name::Own(text) => pattern.is_match(text),
             Name::Patterns(texts) => texts.split(BETWEEN).any(|text| text == rule.resource()),
             Name::Other => false,
         };
@@ -103,7 +103,7 @@ impl<R: ForResource> Indexed<R> {
 
     /// The texts of the patterns that the resource matches.
     fn patterns_of(&self, resource: &str) -> impl Iterator<Item = &str> {
-        let matching = self.by_pattern.iter().filter(|(pattern, _)| pattern.matches(resource));
+        let matching = self.by_pattern.iter().filter(|(pattern, _)| pattern.is_match(resource));
         matching.map(|(_, rule)| rule.resource())
     }
 
