@@ -36,6 +36,11 @@ impl Breakers {
         }));
     }
 
+    /// Whether there are any at the slot of default breakers, or at that of the resource's own.
+    pub(super) fn has_work(&self, at_default: bool) -> bool {
+        self.is_default == at_default && !self.breakers.is_empty()
+    }
+
     /// Whether a call may go on, at the slot of default breakers or at that of the resource's own;
     /// the rule that refuses it otherwise. `probe` becomes the number of a call that probes.
     #[inline]

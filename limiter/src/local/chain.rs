@@ -62,6 +62,13 @@ impl Chain {
         chain
     }
 
+    /// The chain without the links that have nothing to do.
+    pub(super) fn only(&self, has_work: impl Fn(&Link) -> bool) -> Self {
+        let mut chain = self.clone();
+        chain.links.retain(|(_, link)| has_work(link));
+        chain
+    }
+
     /// Slots of the user's.
     pub(super) const fn users(&self) -> u32 {
         self.users
@@ -71,7 +78,8 @@ impl Chain {
     /// that were there when the call began.
     #[inline]
     pub(super) fn after(&self, passed: Key, users: u32) -> impl Iterator<Item = (Key, &Link)> {
-        let start = self.links.partition_point(|(key, _)| *key <= passed);
+        let start = self.links.iter().position(|(key, _)| *key > passed);
+        let start = start.unwrap_or(self.links.len());
         let rest = self.links.get(start..).unwrap_or_default();
         rest.iter().filter(move |(key, _)| key.number <= users).map(|(key, link)| (*key, link))
     }

@@ -38,7 +38,9 @@ impl LocalEngine {
         let hash = self.resources.hash(call.resource);
         let found = self.resources.get(hash, call.resource);
         let resource = found.unwrap_or_else(|| self.add(hash, call.resource, call.resource_type));
-        Passage::new(resource, now, call).run(self, now)
+        let mut passage = Passage::new(resource, now, call);
+        let ended = passage.run(self, now);
+        passage.step(self, ended)
     }
 
     /// The context of that name, to make calls in. Of contexts above the bound the calls count

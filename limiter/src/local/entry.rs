@@ -5,9 +5,9 @@ use super::{
     breakers::Turned,
     chain::Key,
     context::EntryContext,
+    hot::Gateway,
     node::{NONE, Seat},
     open,
-    param::Held,
     resource::{Body, Resource},
     shared::Inbound,
     stat::BucketId,
@@ -47,9 +47,6 @@ pub(super) struct Ticket {
     pub(super) users: u32,
     /// The number of a call that probes breakers; 0 for others.
     pub(super) probe: u64,
-    /// Where its hot values count as in progress, and those of gateway rules, which are few.
-    held: Held,
-    held_at_gateway: Option<Box<Held>>,
 }
 
 /// How far a call has come.
@@ -71,9 +68,9 @@ impl Entry {
     }
 
     /// Ends the call at `now`.
-    pub fn exit(self, now: Tick) {
-        let count = self.ticket.count;
-        self.exit_with(count, now);
+    #[inline]
+    pub fn exit(mut self, now: Tick) {
+        self.finish(Some(now), self.ticket.count);
     }
 
     /// Ends the call at `now` with `count` tokens in place of those that it asked for: as many
@@ -93,7 +90,7 @@ impl Entry {
         let mut state = lock(&resource.state);
         let body = &mut state.body;
         let now = body.see(now.unwrap_or(body.latest));
-        let rt_ms = u64::try_from(now.since(ticket.created).as_millis()).unwrap_or(u64::MAX);
+        let rt_ms = ticket.rt_ms(now);
         let outcome = match ticket.progress {
             Progress::Admitted => {
                 ticket.complete(&resource, body, now, (count, rt_ms), &mut turned);
@@ -118,7 +115,7 @@ impl Drop for Entry {
 }
 
 impl Ticket {
-    pub(super) fn new(created: Tick, count: u32, is_inbound: bool) -> Self {
+    pub(super) const fn new(created: Tick, count: u32, is_inbound: bool) -> Self {
         Self {
             created,
             count,
@@ -130,14 +127,18 @@ impl Ticket {
             reached: Key::START,
             users: 0,
             probe: 0,
-            held: Held::default(),
-            held_at_gateway: None,
         }
     }
 
     /// Tokens asked for.
     pub(super) const fn n(&self) -> u64 {
         self.count as u64
+    }
+
+    /// Whole milliseconds since the call was first made.
+    #[inline]
+    pub(super) const fn rt_ms(&self, now: Tick) -> u64 {
+        now.0.saturating_sub(self.created.0) / 1_000_000
     }
 
     /// Locks the inbound node if the call counts there, after the resource.
@@ -176,25 +177,25 @@ impl Ticket {
             let of_inbound = inbound.map(|inbound| inbound.stat.take(n)).unwrap_or_default();
             Progress::Taken(Some((body.nodes.take(self.seat, n), of_inbound)))
         };
+        self.open = body.open.push(self.created);
         if let Some(hot) = &mut body.hot {
-            self.held = hot.enter(args);
+            body.held.enter(hot, args, self.open);
         }
-        if let Some(gateway) = &mut body.gateway
+        if let Some(Gateway { hot, held, .. }) = &mut body.gateway
             && !gateway_args.is_empty()
         {
-            self.held_at_gateway = Some(Box::new(gateway.hot.enter(gateway_args)));
+            held.enter(hot, gateway_args, self.open);
         }
-        self.open = body.open.push(self.created);
     }
 
     /// Counts the call as in progress no more, wherever that is not a node.
     #[inline]
     fn leave(&self, body: &mut Body, now: Tick) {
         if let Some(hot) = &mut body.hot {
-            hot.leave(now, &self.held);
+            body.held.leave(hot, now, self.open);
         }
-        if let (Some(gateway), Some(held)) = (&mut body.gateway, &self.held_at_gateway) {
-            gateway.hot.leave(now, held);
+        if let Some(Gateway { hot, held, .. }) = &mut body.gateway {
+            held.leave(hot, now, self.open);
         }
         body.open.remove(self.open);
     }

@@ -11,7 +11,7 @@ pub use control::WarmUpReading;
 pub(super) use related::{Related, RelatedReading};
 
 use control::{Control, Verdict};
-use guard::{Guard, Whose};
+use guard::{Guard, Who, Whose};
 
 use super::node::{Nodes, Seat, Target};
 use crate::{Tick, rule::FlowRule, sync::Arc};
@@ -53,7 +53,7 @@ impl FlowGuards {
     pub(super) fn replace(&mut self, resource: &str, mut rules: Vec<Arc<FlowRule>>) {
         // `FlowRuleComparator.java`; exact names before patterns; else as they stand in the list.
         rules.sort_by_key(|rule| {
-            (rule.regex, rule.cluster.is_some(), rule.limit_app() == guard::DEFAULT)
+            (rule.regex, rule.cluster.is_some(), Who::of(rule) == Who::Everybody)
         });
         let mut before = std::mem::take(&mut self.guards);
         let mut related = Vec::new();
@@ -67,7 +67,8 @@ impl FlowGuards {
                 Some(at) => Some(before.swap_remove(at).control),
                 None => Control::new(&rule),
             };
-            self.guards.extend(control.map(|control| Guard { rule, whose, control }));
+            let who = Who::of(&rule);
+            self.guards.extend(control.map(|control| Guard { rule, who, whose, control }));
         }
         self.related = Related::new(related);
     }
@@ -110,14 +111,13 @@ impl FlowGuards {
     #[inline]
     fn target(&self, at: usize, ask: &Ask<'_>) -> Option<Watched> {
         let guard = self.guards.get(at)?;
-        let app = guard.rule.limit_app();
-        let of_origin = match app {
-            guard::DEFAULT => false,
-            // An origin may be called "other", and is then no other origin.
-            guard::OTHER if ask.origin.is_empty() || self.names_origin(ask.origin) => return None,
-            guard::OTHER => true,
-            app if app == ask.origin => true,
-            _ => return None,
+        let of_origin = match guard.who {
+            Who::Everybody => false,
+            Who::Others if ask.origin.is_empty() || self.names_origin(ask.origin) => return None,
+            Who::Others => true,
+            // An origin that is called "default" or "other" is named by no rule.
+            Who::One if guard.rule.limit_app() == ask.origin => true,
+            Who::One => return None,
         };
         match guard.whose {
             Whose::Own if of_origin => Some(Watched::Own(Target::Origin(ask.seat.origin))),
@@ -132,8 +132,8 @@ impl FlowGuards {
 
     /// Whether a rule is for this origin by name.
     pub(super) fn names_origin(&self, origin: &str) -> bool {
-        let is_reserved = matches!(origin, guard::DEFAULT | guard::OTHER);
-        !is_reserved && self.guards.iter().any(|guard| guard.rule.limit_app() == origin)
+        let names = |guard: &Guard| guard.who == Who::One && guard.rule.limit_app() == origin;
+        self.guards.iter().any(names)
     }
 
     /// The resources whose counters are read before a check, and where the readings go.

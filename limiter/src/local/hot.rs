@@ -4,9 +4,11 @@
 use super::{
     Arg,
     gateway::{GatewayRequest, GatewayRules},
-    param::HotRules,
+    open,
+    param::{Held, HotRules},
 };
 use crate::{
+    Tick,
     cluster::values::Room,
     rule::{FallbackPolicy, GatewayFlowRule, ParamRule, ResourceMode},
     sync::Arc,
@@ -17,6 +19,35 @@ use crate::{
 pub(super) struct Gateway {
     pub(super) rules: Arc<GatewayRules>,
     pub(super) hot: HotRules,
+    pub(super) held: HeldList,
+}
+
+/// Where the hot values of open entries count as in progress, by the entry's place. Places are used
+/// again, so that only a new maximum allocates.
+#[derive(Debug, Default)]
+pub(super) struct HeldList(Vec<Held>);
+
+impl HeldList {
+    /// A call at a place begins with these arguments.
+    pub(super) fn enter(&mut self, hot: &mut HotRules, args: &[Arg<'_>], place: u32) {
+        if place == open::NONE {
+            return;
+        }
+        let place = place as usize;
+        if self.0.len() <= place {
+            self.0.resize_with(place + 1, Held::default);
+        }
+        if let Some(held) = self.0.get_mut(place) {
+            *held = hot.enter(args);
+        }
+    }
+
+    /// The call at the place ends.
+    pub(super) fn leave(&mut self, hot: &mut HotRules, now: Tick, place: u32) {
+        if let Some(held) = self.0.get_mut(place as usize) {
+            hot.leave(now, &std::mem::take(held));
+        }
+    }
 }
 
 /// A request on its way through a gateway.
@@ -62,9 +93,12 @@ pub(super) fn replace_gateway(
     }
     let rules = GatewayRules::new(rules);
     let hot_rules: Vec<Arc<ParamRule>> = rules.rules().iter().cloned().map(Arc::new).collect();
-    let mut hot = gateway.take().map(|gateway| gateway.hot);
+    let (mut hot, held) = match gateway.take() {
+        Some(gateway) => (Some(gateway.hot), gateway.held),
+        None => (None, HeldList::default()),
+    };
     replace(&mut hot, &hot_rules, room);
-    *gateway = hot.map(|hot| Gateway { rules: Arc::new(rules), hot });
+    *gateway = hot.map(|hot| Gateway { rules: Arc::new(rules), hot, held });
 }
 
 /// A rule as it is checked here: one that a token server would check, by its fallback policy.

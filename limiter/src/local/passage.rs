@@ -61,9 +61,15 @@ enum Turn {
     Refused(Block),
 }
 
-/// What one link says.
-enum Verdict {
-    Pass,
+/// How far a call came.
+pub(super) enum Ended {
+    Through,
+    Wait(Duration),
+    Refused(Block),
+}
+
+/// Why a link does not let a call through.
+enum Stop {
     Wait(Duration),
     Borrow(Duration),
     Block(By),
@@ -79,19 +85,18 @@ impl<'a> Passage<'a> {
     }
 
     /// Goes as far as it can at `now`.
-    pub(super) fn run(mut self, engine: &Arc<LocalEngine>, now: Tick) -> Step<'a> {
+    pub(super) fn run(&mut self, engine: &LocalEngine, now: Tick) -> Ended {
         if let Some(trace) = &mut self.call.trace {
             trace.start();
         }
         loop {
             let turn = self.turn(engine, now);
-            self.tell(now);
+            if !self.turned.is_empty() {
+                self.tell(now);
+            }
             match turn {
-                Turn::Through => {
-                    self.entry.ticket.progress = Progress::Admitted;
-                    return Step::Passed(self.entry);
-                }
-                Turn::Wait(wait) => return Step::Wait(Waiting::new(engine, self, wait)),
+                Turn::Through => return Ended::Through,
+                Turn::Wait(wait) => return Ended::Wait(wait),
                 Turn::Refused(block) => return self.refused(engine, now, block),
                 Turn::User(key, slot, now) => {
                     if let Err(why) = self.ask_user(engine, key, &*slot, now) {
@@ -100,6 +105,18 @@ impl<'a> Passage<'a> {
                     }
                 }
             }
+        }
+    }
+
+    /// What the caller is told.
+    pub(super) fn step(mut self, engine: &Arc<LocalEngine>, ended: Ended) -> Step<'a> {
+        match ended {
+            Ended::Through => {
+                self.entry.ticket.progress = Progress::Admitted;
+                Step::Passed(self.entry)
+            }
+            Ended::Wait(wait) => Step::Wait(Waiting::new(engine, self, wait)),
+            Ended::Refused(block) => Step::Blocked(block),
         }
     }
 
@@ -149,7 +166,15 @@ impl<'a> Passage<'a> {
             gateway_args: self.gateway.as_ref().map_or(&[], |(_, args)| args),
             turned: &mut self.turned,
         };
-        for (key, link) in state.chain.after(scene.ticket.reached, scene.ticket.users) {
+        // A trace shows every slot.
+        let all;
+        let chain = if scene.call.trace.is_some() {
+            all = resource.shared.chain();
+            &*all
+        } else {
+            &state.chain
+        };
+        for (key, link) in chain.after(scene.ticket.reached, scene.ticket.users) {
             if let Some(turn) = scene.play(key, link) {
                 return turn;
             }
@@ -182,17 +207,17 @@ impl<'a> Passage<'a> {
         said
     }
 
-    fn refused(mut self, engine: &LocalEngine, now: Tick, block: Block) -> Step<'a> {
+    fn refused(&mut self, engine: &LocalEngine, now: Tick, block: Block) -> Ended {
         if let Some(resource) = self.entry.resource.take() {
             let ticket = &self.entry.ticket;
-            let rt_ms = u64::try_from(now.since(ticket.created).as_millis()).unwrap_or(u64::MAX);
-            ticket.tell_users(&resource, now, (ticket.count, rt_ms), Outcome::Refused);
+            let ended = (ticket.count, ticket.rt_ms(now));
+            ticket.tell_users(&resource, now, ended, Outcome::Refused);
             let observers = engine.shared.observers();
             for observer in observers.iter() {
                 observer.blocked(now, &self.seen(engine), &block);
             }
         }
-        Step::Blocked(block)
+        Ended::Refused(block)
     }
 
     fn tell(&mut self, now: Tick) {
@@ -231,7 +256,7 @@ impl Scene<'_, '_> {
     /// Asks one link; `None` when it lets the call through.
     #[inline]
     fn play(&mut self, key: Key, link: &Link) -> Option<Turn> {
-        let (name, verdict) = match link {
+        let (name, stop) = match link {
             Link::User(slot) => return Some(Turn::User(key, Arc::clone(slot), self.now)),
             Link::Authority => (SlotName::Authority, self.authority()),
             Link::System => (SlotName::System, self.system()),
@@ -241,67 +266,70 @@ impl Scene<'_, '_> {
             Link::DefaultBreaker => (SlotName::DefaultBreaker, self.breakers(true)),
             Link::Breaker => (SlotName::Breaker, self.breakers(false)),
         };
-        let (said, turn) = match verdict {
-            Verdict::Pass => (Said::Pass, None),
-            Verdict::Wait(wait) => (Said::Wait(wait), Some(Turn::Wait(wait))),
-            Verdict::Borrow(wait) => (Said::Borrow(wait), Some(Turn::Wait(wait))),
-            Verdict::Block(block) => {
+        let Some(stop) = stop else {
+            mark(self.call, name, Said::Pass);
+            return None;
+        };
+        let (said, turn) = match stop {
+            Stop::Wait(wait) => (Said::Wait(wait), Turn::Wait(wait)),
+            Stop::Borrow(wait) => (Said::Borrow(wait), Turn::Wait(wait)),
+            Stop::Block(by) => {
                 let inbound = self.inbound.as_deref_mut();
                 self.ticket.refuse(self.body, inbound, self.now, key, self.turned);
-                (Said::Block, Some(Turn::Refused(Block(block))))
+                (Said::Block, Turn::Refused(Block(by)))
             }
         };
         mark(self.call, name, said);
-        turn
+        Some(turn)
     }
 
-    fn authority(&self) -> Verdict {
+    fn authority(&self) -> Option<Stop> {
         match &self.body.authority {
             Some(rule) if !allows(rule, self.call.origin) => {
-                Verdict::Block(By::Authority(Arc::clone(rule), self.call.origin.into()))
+                Some(Stop::Block(By::Authority(Arc::clone(rule), self.call.origin.into())))
             }
-            _ => Verdict::Pass,
+            _ => None,
         }
     }
 
-    fn system(&self) -> Verdict {
+    fn system(&self) -> Option<Stop> {
         match self.inbound.as_ref().map(|inbound| inbound.check(self.ticket.count)) {
-            None | Some(Ok(())) => Verdict::Pass,
-            Some(Err(kind)) => Verdict::Block(By::System(kind)),
+            None | Some(Ok(())) => None,
+            Some(Err(kind)) => Some(Stop::Block(By::System(kind))),
         }
     }
 
-    fn gateway(&mut self) -> Verdict {
-        let Some(gateway) = &mut self.body.gateway else { return Verdict::Pass };
+    fn gateway(&mut self) -> Option<Stop> {
+        let Some(gateway) = &mut self.body.gateway else { return None };
         if self.call.gateway.is_none() {
-            return Verdict::Pass;
+            return None;
         }
         let (place, count) = (&mut self.place.gateway, self.ticket.count);
         ask_hot(&mut gateway.hot, self.now, self.gateway_args, count, place, By::Gateway)
     }
 
-    fn param(&mut self) -> Verdict {
-        let Some(hot) = &mut self.body.hot else { return Verdict::Pass };
+    fn param(&mut self) -> Option<Stop> {
+        let Some(hot) = &mut self.body.hot else { return None };
         let (place, count) = (&mut self.place.param, self.ticket.count);
         ask_hot(hot, self.now, self.call.args, count, place, By::Param)
     }
 
     #[inline]
-    fn breakers(&mut self, at_default: bool) -> Verdict {
+    fn breakers(&mut self, at_default: bool) -> Option<Stop> {
         // What was borrowed is promised (`PriorityWaitException` leaves the chain).
         if self.place.is_borrowed {
-            return Verdict::Pass;
+            return None;
         }
         let Self { ticket, turned, now, .. } = self;
         match self.body.breakers.gate(at_default, *now, &mut ticket.probe, turned) {
-            Ok(()) => Verdict::Pass,
-            Err(rule) => Verdict::Block(By::Breaker(rule)),
+            Ok(()) => None,
+            Err(rule) => Some(Stop::Block(By::Breaker(rule))),
         }
     }
 
     /// Asks the flow rules, and counts what passes them.
     #[inline]
-    fn flow(&mut self) -> Verdict {
+    fn flow(&mut self) -> Option<Stop> {
         let ask = Ask {
             now: self.now,
             seat: self.ticket.seat,
@@ -316,20 +344,20 @@ impl Scene<'_, '_> {
                 FlowVerdict::Pass => {}
                 FlowVerdict::Wait { wait, next } => {
                     self.place.rule = next;
-                    return Verdict::Wait(wait);
+                    return Some(Stop::Wait(wait));
                 }
                 FlowVerdict::Borrow(wait) => {
                     self.place.is_borrowed = true;
-                    return Verdict::Borrow(wait);
+                    return Some(Stop::Borrow(wait));
                 }
                 FlowVerdict::Block(rule) => {
-                    return Verdict::Block(By::Flow(rule));
+                    return Some(Stop::Block(By::Flow(rule)));
                 }
             }
         }
         let (inbound, is_borrowed) = (self.inbound.as_deref_mut(), self.place.is_borrowed);
         self.ticket.take(self.body, inbound, is_borrowed, self.call.args, self.gateway_args);
-        Verdict::Pass
+        None
     }
 }
 
@@ -340,16 +368,16 @@ fn ask_hot(
     count: u32,
     place: &mut ParamPlace,
     by: fn(Arc<ParamRule>) -> By,
-) -> Verdict {
+) -> Option<Stop> {
     match hot.check(now, args, count, *place) {
-        ParamVerdict::Pass => Verdict::Pass,
+        ParamVerdict::Pass => None,
         ParamVerdict::Wait { wait, next } => {
             *place = next;
-            Verdict::Wait(wait)
+            Some(Stop::Wait(wait))
         }
         ParamVerdict::Block { rule } => match hot.rule(rule) {
-            Some(rule) => Verdict::Block(by(Arc::clone(rule))),
-            None => Verdict::Pass,
+            Some(rule) => Some(Stop::Block(by(Arc::clone(rule)))),
+            None => None,
         },
     }
 }

@@ -3,9 +3,9 @@
 use super::{
     OVERFLOW, Shared,
     breakers::{Breakers, Turned},
-    chain::Chain,
+    chain::{Chain, Link},
     flow::{FlowGuards, RelatedReading},
-    hot::{self, Gateway},
+    hot::{self, Gateway, HeldList},
     node::Nodes,
     open::OpenList,
     param::HotRules,
@@ -47,8 +47,8 @@ pub(super) enum Name {
 pub(super) struct State {
     /// The revision of the rules that are compiled here.
     revision: u64,
-    /// The slots in force.
-    pub(super) chain: Arc<Chain>,
+    /// The slots in force, without those that have nothing to do with this resource.
+    pub(super) chain: Chain,
     pub(super) body: Body,
 }
 
@@ -62,6 +62,7 @@ pub(super) struct Body {
     pub(super) authority: Option<Arc<AuthorityRule>>,
     pub(super) gateway: Option<Gateway>,
     pub(super) hot: Option<HotRules>,
+    pub(super) held: HeldList,
     pub(super) flow: FlowGuards,
     pub(super) breakers: Breakers,
 }
@@ -111,12 +112,25 @@ impl State {
     #[inline(never)]
     fn compile(&mut self, resource: &Resource, revision: u64) {
         self.body.compile(&resource.shared.rules(), resource);
-        self.chain = resource.shared.chain();
+        self.chain = resource.shared.chain().only(|link| self.body.has_work_for(link));
         self.revision = revision;
     }
 }
 
 impl Body {
+    /// Whether a link looks at more than a call that nothing limits.
+    fn has_work_for(&self, link: &Link) -> bool {
+        match link {
+            Link::Authority => self.authority.is_some(),
+            Link::Gateway => self.gateway.is_some(),
+            Link::Param => self.hot.is_some(),
+            Link::DefaultBreaker => self.breakers.has_work(true),
+            Link::Breaker => self.breakers.has_work(false),
+            // The limits of the system are not this resource's; and where flow is, all is counted.
+            Link::System | Link::Flow | Link::User(_) => true,
+        }
+    }
+
     fn compile(&mut self, rules: &Rules, resource: &Resource) {
         let (name, room) = (&resource.name, &resource.shared.room);
         self.authority = rules.authority.of(name).next().cloned();

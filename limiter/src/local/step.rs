@@ -42,6 +42,8 @@ impl<'a> Waiting<'a> {
     /// Goes on with the rest of the chain at `now`, when the wait is over. Another rule may make
     /// it wait again.
     pub fn resume(self, now: Tick) -> Step<'a> {
-        self.passage.run(&self.engine, now)
+        let Self { engine, mut passage, .. } = self;
+        let ended = passage.run(&engine, now);
+        passage.step(&engine, ended)
     }
 }

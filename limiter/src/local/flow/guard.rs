@@ -10,15 +10,36 @@ use crate::{
 };
 
 /// `limitApp`: every caller.
-pub(super) const DEFAULT: &str = "default";
+const DEFAULT: &str = "default";
 /// `limitApp`: callers that no other rule names.
-pub(super) const OTHER: &str = "other";
+const OTHER: &str = "other";
 
 #[derive(Debug)]
 pub(super) struct Guard {
     pub(super) rule: Arc<FlowRule>,
+    pub(super) who: Who,
     pub(super) whose: Whose,
     pub(super) control: Control,
+}
+
+/// Whose calls a rule is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Who {
+    Everybody,
+    /// Callers that no other rule names.
+    Others,
+    /// The caller that the rule names.
+    One,
+}
+
+impl Who {
+    pub(super) fn of(rule: &FlowRule) -> Self {
+        match rule.limit_app() {
+            DEFAULT => Self::Everybody,
+            OTHER => Self::Others,
+            _ => Self::One,
+        }
+    }
 }
 
 /// Whose counters a rule compares.
