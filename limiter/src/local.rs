@@ -38,6 +38,7 @@ mod entry;
 mod flow;
 mod gateway;
 mod hot;
+mod inbound;
 mod load;
 mod node;
 mod observer;

@@ -79,7 +79,7 @@ impl LocalEngine {
 
     /// Says how busy the machine is, for system rules. Not known at first.
     pub fn set_status(&self, status: SystemStatus) {
-        lock(&self.shared.inbound).status = status;
+        self.shared.inbound.set_status(status);
     }
 
     /// Gives back the memory of hot values that count no more at `now`. To be called now and then,

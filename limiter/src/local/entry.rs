@@ -6,11 +6,11 @@ use super::{
     chain::Key,
     context::EntryContext,
     hot::Gateway,
+    inbound,
     node::{NONE, Seat},
     open,
     resource::{Body, Resource},
-    shared::Inbound,
-    stat::BucketId,
+    stat::{BucketId, Stat},
 };
 use crate::{
     Tick,
@@ -37,7 +37,8 @@ pub(super) struct Ticket {
     /// Tokens asked for.
     pub(super) count: u32,
     pub(super) seat: Seat,
-    pub(super) is_inbound: bool,
+    /// Where among the inbound nodes it counts.
+    pub(super) inbound: u8,
     is_error: bool,
     pub(super) progress: Progress,
     /// Place in the list of open entries.
@@ -63,7 +64,7 @@ pub(super) enum Progress {
 impl Entry {
     /// A call that nobody guards: its end changes nothing.
     pub(super) fn unguarded() -> Self {
-        let ticket = Ticket::new(Tick(0), 0, false);
+        let ticket = Ticket::new(Tick(0), 0, inbound::NONE);
         Self { resource: None, context: EntryContext::Known(0), ticket }
     }
 
@@ -115,12 +116,12 @@ impl Drop for Entry {
 }
 
 impl Ticket {
-    pub(super) const fn new(created: Tick, count: u32, is_inbound: bool) -> Self {
+    pub(super) const fn new(created: Tick, count: u32, inbound: u8) -> Self {
         Self {
             created,
             count,
             seat: Seat { context: NONE, origin: NONE },
-            is_inbound,
+            inbound,
             is_error: false,
             progress: Progress::Coming,
             open: open::NONE,
@@ -147,12 +148,8 @@ impl Ticket {
         &self,
         resource: &'r Resource,
         now: Tick,
-    ) -> Option<MutexGuard<'r, Inbound>> {
-        self.is_inbound.then(|| {
-            let mut inbound = lock(&resource.shared.inbound);
-            inbound.stat.advance(now);
-            inbound
-        })
+    ) -> Option<MutexGuard<'r, Stat>> {
+        resource.shared.inbound.lock(self.inbound, now)
     }
 
     /// Counts the call as passed and in progress, or only as in progress if its tokens are counted
@@ -161,7 +158,7 @@ impl Ticket {
     pub(super) fn take(
         &mut self,
         body: &mut Body,
-        inbound: Option<&mut Inbound>,
+        inbound: Option<&mut Stat>,
         is_borrowed: bool,
         args: &[Arg<'_>],
         gateway_args: &[Arg<'_>],
@@ -170,11 +167,11 @@ impl Ticket {
         self.progress = if is_borrowed {
             body.nodes.each(self.seat, |stat| stat.begin());
             if let Some(inbound) = inbound {
-                inbound.stat.begin();
+                inbound.begin();
             }
             Progress::Taken(None)
         } else {
-            let of_inbound = inbound.map(|inbound| inbound.stat.take(n)).unwrap_or_default();
+            let of_inbound = inbound.map(|inbound| inbound.take(n)).unwrap_or_default();
             Progress::Taken(Some((body.nodes.take(self.seat, n), of_inbound)))
         };
         self.open = body.open.push(self.created);
@@ -201,7 +198,7 @@ impl Ticket {
     }
 
     /// Counts nothing of what [`Self::take`] counted, and probes no breaker.
-    fn undo(&self, body: &mut Body, inbound: Option<&mut Inbound>, now: Tick, turned: &mut Turned) {
+    fn undo(&self, body: &mut Body, inbound: Option<&mut Stat>, now: Tick, turned: &mut Turned) {
         body.breakers.give_up(self.probe, now, turned);
         let Progress::Taken(buckets) = self.progress else { return };
         let n = self.n();
@@ -213,9 +210,9 @@ impl Ticket {
             }
         });
         if let Some(inbound) = inbound {
-            inbound.stat.end();
+            inbound.end();
             if let Some((_, bucket)) = buckets {
-                inbound.stat.untake(bucket, n);
+                inbound.untake(bucket, n);
             }
         }
     }
@@ -224,7 +221,7 @@ impl Ticket {
     pub(super) fn refuse(
         &mut self,
         body: &mut Body,
-        mut inbound: Option<&mut Inbound>,
+        mut inbound: Option<&mut Stat>,
         now: Tick,
         by: Key,
         turned: &mut Turned,
@@ -235,7 +232,7 @@ impl Ticket {
             let n = self.n();
             body.nodes.each(self.seat, |stat| stat.block(n));
             if let Some(inbound) = inbound {
-                inbound.stat.block(n);
+                inbound.block(n);
             }
         }
     }
@@ -255,7 +252,7 @@ impl Ticket {
             stat.complete(n, rt_ms, is_error);
         });
         if let Some(mut inbound) = self.inbound(resource, now) {
-            inbound.stat.complete(n, rt_ms, is_error);
+            inbound.complete(n, rt_ms, is_error);
         }
         body.breakers.complete(now, rt_ms, is_error, turned);
         self.leave(body, now);

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     rule::{AuthorityRule, DegradeRule, FlowRule, GatewayFlowRule, ParamRule, SystemRule},
-    sync::{Arc, lock},
+    sync::Arc,
 };
 
 /// The resource of a rule for all resources that have none of their own.
@@ -92,7 +92,7 @@ impl LocalEngine {
     /// [`Loaded::rules`] are the limits that are set.
     pub fn load_system(&self, rules: &[SystemRule]) -> Loaded {
         let limits = SystemLimits::of(rules);
-        lock(&self.shared.inbound).limits = limits;
+        self.shared.inbound.set_limits(limits);
         Loaded { rules: limits.len(), refused: Vec::new() }
     }
 

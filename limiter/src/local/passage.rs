@@ -18,10 +18,12 @@ use super::{
     entry::{Progress, Ticket},
     flow::{Ask, FlowVerdict},
     gateway::GatewayRules,
+    inbound,
     node::{NONE, Seat},
     param::{HotRules, ParamPlace, ParamVerdict},
     resource::{Body, Resource},
-    shared::{Above, Inbound, Shared},
+    shared::{Above, Shared},
+    stat::Stat,
 };
 use crate::{
     Tick,
@@ -79,7 +81,11 @@ impl<'a> Passage<'a> {
     #[inline]
     pub(super) fn new(resource: Arc<Resource>, now: Tick, call: Call<'a>) -> Self {
         let context = CallContext::of(&call, &resource.shared);
-        let ticket = Ticket::new(now, call.count, call.entry_type == EntryType::In);
+        let inbound = match call.entry_type {
+            EntryType::In => resource.shared.inbound.place(resource.hash),
+            EntryType::Out => inbound::NONE,
+        };
+        let ticket = Ticket::new(now, call.count, inbound);
         let entry = Entry { context: context.of_entry(), resource: Some(resource), ticket };
         Self { call, context, entry, place: Place::default(), gateway: None, turned: Turned::new() }
     }
@@ -156,6 +162,9 @@ impl<'a> Passage<'a> {
         }
         state.body.nodes.each(ticket.seat, |stat| stat.advance(now));
         let mut scene = Scene {
+            shared: &resource.shared,
+            // Before the own one is locked: never two at once.
+            others: resource.shared.inbound.others(ticket.inbound, now),
             inbound: ticket.inbound(resource, now),
             body: &mut state.body,
             ticket,
@@ -242,7 +251,10 @@ impl<'a> Passage<'a> {
 /// What a turn works with, all of it locked.
 struct Scene<'t, 'a> {
     body: &'t mut Body,
-    inbound: Option<MutexGuard<'t, Inbound>>,
+    shared: &'t Shared,
+    /// The other inbound nodes, if limits on them are to be checked.
+    others: Option<Stat>,
+    inbound: Option<MutexGuard<'t, Stat>>,
     ticket: &'t mut Ticket,
     call: &'t mut Call<'a>,
     context: &'t Context,
@@ -292,18 +304,15 @@ impl Scene<'_, '_> {
         }
     }
 
-    fn system(&self) -> Option<Stop> {
-        match self.inbound.as_ref().map(|inbound| inbound.check(self.ticket.count)) {
-            None | Some(Ok(())) => None,
-            Some(Err(kind)) => Some(Stop::Block(By::System(kind))),
-        }
+    fn system(&mut self) -> Option<Stop> {
+        let (others, own) = (self.others.take()?, self.inbound.as_ref()?);
+        let checked = self.shared.inbound.check(others, own, self.ticket.count);
+        checked.err().map(|kind| Stop::Block(By::System(kind)))
     }
 
     fn gateway(&mut self) -> Option<Stop> {
         let Some(gateway) = &mut self.body.gateway else { return None };
-        if self.call.gateway.is_none() {
-            return None;
-        }
+        self.call.gateway?;
         let (place, count) = (&mut self.place.gateway, self.ticket.count);
         ask_hot(&mut gateway.hot, self.now, self.gateway_args, count, place, By::Gateway)
     }
@@ -375,10 +384,9 @@ fn ask_hot(
             *place = next;
             Some(Stop::Wait(wait))
         }
-        ParamVerdict::Block { rule } => match hot.rule(rule) {
-            Some(rule) => Some(Stop::Block(by(Arc::clone(rule)))),
-            None => None,
-        },
+        ParamVerdict::Block { rule } => {
+            hot.rule(rule).map(|rule| Stop::Block(by(Arc::clone(rule))))
+        }
     }
 }
 

@@ -107,9 +107,7 @@ impl LocalEngine {
     /// The counters of all inbound calls.
     #[must_use]
     pub fn inbound(&self, now: Tick) -> NodeReading {
-        let mut inbound = lock(&self.shared.inbound);
-        inbound.stat.advance(now);
-        inbound.stat.reading()
+        self.shared.inbound.sum(now).reading()
     }
 
     /// The classification and the ended seconds of each resource, after the second that holds

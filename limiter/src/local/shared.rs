@@ -6,13 +6,11 @@ use foldhash::quality::RandomState;
 use hashbrown::HashMap;
 
 use super::{
-    ContextHandle, DEFAULT_CONTEXT, LocalSettings, OVERFLOW, Observer, Overflow, SystemKind,
-    SystemStatus,
+    ContextHandle, DEFAULT_CONTEXT, LocalSettings, OVERFLOW, Observer, Overflow,
     chain::Chain,
     context::{Context, Entrance},
+    inbound::Inbound,
     rules::Rules,
-    stat::{Stat, as_f64},
-    system::{self, SystemLimits},
 };
 use crate::{
     cluster::values::Room,
@@ -39,36 +37,7 @@ pub(super) struct Shared {
     overflow: [AtomicU64; 3],
     /// Memory for hot values.
     pub(super) room: Room,
-    pub(super) inbound: Mutex<Inbound>,
-}
-
-/// The node of all inbound calls (`__total_inbound_traffic__`). Aligned, so that inbound calls,
-/// which all come here, do not slow down others that read what lies beside it.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(super) struct Inbound {
-    pub(super) stat: Stat,
-    pub(super) limits: SystemLimits,
-    pub(super) status: SystemStatus,
-}
-
-impl Inbound {
-    /// Whether `n` more tokens may come in, and which limit refuses them.
-    #[inline]
-    pub(super) fn check(&self, n: u32) -> Result<(), SystemKind> {
-        if !self.limits.is_set() {
-            return Ok(());
-        }
-        let stat = &self.stat;
-        let reading = system::Inbound {
-            pass_qps: as_f64(stat.passed()),
-            threads: stat.threads(),
-            avg_rt: stat.avg_rt(),
-            max_success_qps: stat.max_success_qps(),
-            min_rt: stat.min_rt(),
-        };
-        self.limits.check(&reading, self.status, n)
-    }
+    pub(super) inbound: Inbound,
 }
 
 /// What may be above its bound.
@@ -96,7 +65,7 @@ impl Shared {
             observers: Swap::new(Vec::new()),
             overflow: Default::default(),
             room: Room::of(settings.values, settings.values_bytes),
-            inbound: Mutex::default(),
+            inbound: Inbound::default(),
         }
     }
 

@@ -178,6 +178,24 @@ impl Stat {
         self.head.occupied += n;
         Some(wait)
     }
+
+    /// Adds the last second of another node, and its calls in progress. It was brought to the tick
+    /// of this one, or has seen a later one, to which this one goes.
+    pub(crate) fn add_second(&mut self, other: &Self) {
+        self.advance(Tick(other.head_end.saturating_sub(1)));
+        self.head.add(&other.head);
+        self.last.add(&other.last);
+        self.booked += other.booked;
+        self.threads += other.threads;
+    }
+
+    /// As [`Self::add_second`], with the minute.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.add_second(other);
+        if let Some(minute) = &other.minute {
+            self.minute.get_or_insert_default().add_all(minute);
+        }
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are exact up to 2^53, as thresholds are")]

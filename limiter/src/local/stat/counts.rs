@@ -51,6 +51,17 @@ impl Counts {
         self.passed_now() | self.block | self.success | self.exception | self.rt > 0
     }
 
+    pub(super) fn add(&mut self, other: &Self) {
+        self.pass += other.pass;
+        self.carried += other.carried;
+        self.occupied += other.occupied;
+        self.block += other.block;
+        self.success += other.success;
+        self.exception += other.exception;
+        self.rt += other.rt;
+        self.min_rt = self.min_rt.min(other.min_rt);
+    }
+
     #[inline]
     pub(super) fn complete(&mut self, n: u64, rt_ms: u64, is_error: bool) {
         self.success += n;

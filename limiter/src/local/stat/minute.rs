@@ -38,6 +38,15 @@ impl Second {
         self.occupied += counts.occupied;
     }
 
+    fn add_second(&mut self, other: &Self) {
+        self.pass += other.pass;
+        self.block += other.block;
+        self.success += other.success;
+        self.exception += other.exception;
+        self.rt_ms += other.rt_ms;
+        self.occupied += other.occupied;
+    }
+
     /// As the metric log has it: the average of the calls that ended, or the sum if none did
     /// (`ArrayMetric.java`, `details`).
     #[must_use]
@@ -62,6 +71,17 @@ impl Minute {
                 *second = Second { second: number, ..Second::default() };
             }
             second.add(counts);
+        }
+    }
+
+    /// Adds the seconds of another minute. Of two in one place the later stays.
+    pub(super) fn add_all(&mut self, other: &Self) {
+        for (second, other) in self.0.iter_mut().zip(&other.0) {
+            if second.second < other.second {
+                *second = *other;
+            } else if second.second == other.second {
+                second.add_second(other);
+            }
         }
     }
 
@@ -93,12 +113,7 @@ pub(super) fn sum<'a>(seconds: impl Iterator<Item = &'a Second>, head: &Counts) 
     let mut total = Second::default();
     total.add(head);
     for second in seconds {
-        total.pass += second.pass;
-        total.block += second.block;
-        total.success += second.success;
-        total.exception += second.exception;
-        total.rt_ms += second.rt_ms;
-        total.occupied += second.occupied;
+        total.add_second(second);
     }
     total
 }
