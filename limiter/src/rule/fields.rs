@@ -10,13 +10,26 @@ impl Object<'_> {
         report: &mut Report<'_>,
         name: &str,
         default: i64,
+        bounds: (i64, i64),
+    ) -> i64 {
+        self.int_of(report, name, "", default, bounds)
+    }
+
+    /// The same with its `unit` in words, for who reads of a mistake.
+    pub(super) fn int_of(
+        &mut self,
+        report: &mut Report<'_>,
+        name: &str,
+        unit: &str,
+        default: i64,
         (min, max): (i64, i64),
     ) -> i64 {
         let Some(value) = self.take(name).filter(|v| !v.is_absent()) else { return default };
         match value.int() {
             Some(n) if (min..=max).contains(&n) => n,
             _ => {
-                let need = format!("must be a whole number from {min} to {max}");
+                let of = if unit.is_empty() { "" } else { " of " };
+                let need = format!("must be a whole number{of}{unit} from {min} to {max}");
                 self.error(report, name, &need);
                 default
             }

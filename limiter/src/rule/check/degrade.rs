@@ -39,8 +39,8 @@ pub(in crate::rule) fn degrade_rule(
         let what = "the ratio of slow calls (grade 0)";
         f.measure(report, "slowRatioThreshold", what, 1.0)
     } else {
-        let is_set = f.take("slowRatioThreshold").and_then(Value::number).is_none_or(|n| n != 1.0);
-        let is_set = is_set && f.gives("slowRatioThreshold");
+        let is_set = f.gives("slowRatioThreshold")
+            && f.take("slowRatioThreshold").and_then(Value::number) != Some(1.0);
         f.idle(report, "slowRatioThreshold", is_set, "only grade 0 (ratio of slow calls) has it");
         None
     };
@@ -48,9 +48,9 @@ pub(in crate::rule) fn degrade_rule(
         let remedy = "required: how long the breaker stays open, in seconds";
         f.error(report, "timeWindow", remedy);
     }
-    let time_window = above_zero(&mut f, report, "timeWindow", 1);
-    let min_request_amount = above_zero(&mut f, report, "minRequestAmount", 5);
-    let stat_interval = above_zero(&mut f, report, "statIntervalMs", 1_000);
+    let time_window = above_zero(&mut f, report, "timeWindow", "seconds", 1);
+    let min_request_amount = above_zero(&mut f, report, "minRequestAmount", "calls", 5);
+    let stat_interval = above_zero(&mut f, report, "statIntervalMs", "milliseconds", 1_000);
     warn_odd(&mut f, report, grade, count);
     f.warn_unknown(report, NO_MEANING);
     (report.errors.len() == before).then(|| DegradeRule {
@@ -65,8 +65,15 @@ pub(in crate::rule) fn degrade_rule(
     })
 }
 
-fn above_zero(f: &mut Object<'_>, report: &mut Report<'_>, name: &str, default: u32) -> u32 {
-    u32::try_from(f.int(report, name, default.into(), (1, I32_MAX))).unwrap_or(default)
+fn above_zero(
+    f: &mut Object<'_>,
+    report: &mut Report<'_>,
+    name: &str,
+    unit: &str,
+    default: u32,
+) -> u32 {
+    let number = f.int_of(report, name, unit, default.into(), (1, I32_MAX));
+    u32::try_from(number).unwrap_or(default)
 }
 
 fn warn_odd(f: &mut Object<'_>, report: &mut Report<'_>, grade: DegradeGrade, count: f64) {
@@ -144,7 +151,7 @@ mod tests {
         for (fields, error) in [
             (
                 r#""resource": "r", "grade": 0, "count": 50, "timeWindow": 0"#,
-                "timeWindow = 0: must be a whole number from 1 to 2147483647",
+                "timeWindow = 0: must be a whole number of seconds from 1 to 2147483647",
             ),
             (
                 r#""resource": "r", "grade": 1, "count": 1.5, "timeWindow": 1"#,
@@ -156,11 +163,11 @@ mod tests {
             ),
             (
                 r#""resource": "r", "grade": 2, "timeWindow": 1, "minRequestAmount": 0"#,
-                "minRequestAmount = 0: must be a whole number from 1 to 2147483647",
+                "minRequestAmount = 0: must be a whole number of calls from 1 to 2147483647",
             ),
             (
                 r#""resource": "r", "grade": 2, "timeWindow": 1, "statIntervalMs": 0"#,
-                "statIntervalMs = 0: must be a whole number from 1 to 2147483647",
+                "statIntervalMs = 0: must be a whole number of milliseconds from 1 to 2147483647",
             ),
             (
                 r#""resource": "r", "grade": 0, "count": -1, "timeWindow": 1"#,

@@ -11,6 +11,17 @@ use crate::rule::{
 
 const WARM_UP_SEC: u32 = 10;
 const QUEUEING_MS: u32 = 500;
+const NEVER_SHAPED: &str = "calls in progress neither wait nor warm up";
+
+/// What a rule says beside its count and its cluster configuration.
+struct Said {
+    grade: Grade,
+    behavior: i64,
+    strategy: i64,
+    has_ref: bool,
+    warm_up: i64,
+    queueing: i64,
+}
 
 /// Reads a flow rule; `None` when it is wrong (said in `report`).
 pub(in crate::rule) fn flow_rule(mut f: Object<'_>, report: &mut Report<'_>) -> Option<FlowRule> {
@@ -19,8 +30,10 @@ pub(in crate::rule) fn flow_rule(mut f: Object<'_>, report: &mut Report<'_>) -> 
     let (grade, count) = threshold(&mut f, report);
     let strategy = f.int(report, "strategy", 0, (0, I32_MAX));
     let ref_resource = f.text(report, "refResource").filter(|name| !name.trim().is_empty());
-    let warm_up = f.int(report, "warmUpPeriodSec", WARM_UP_SEC.into(), ANY_INT);
-    let queueing = f.int(report, "maxQueueingTimeMs", QUEUEING_MS.into(), ANY_INT);
+    let seconds = i64::from(WARM_UP_SEC);
+    let warm_up = f.int_of(report, "warmUpPeriodSec", "seconds", seconds, ANY_INT);
+    let ms = i64::from(QUEUEING_MS);
+    let queueing = f.int_of(report, "maxQueueingTimeMs", "milliseconds", ms, ANY_INT);
     let of = match grade {
         Grade::Thread => Of::Concurrency,
         Grade::Qps => Of::Flow(common.behavior()),
@@ -28,43 +41,20 @@ pub(in crate::rule) fn flow_rule(mut f: Object<'_>, report: &mut Report<'_>) -> 
     let numbers = Numbers { count, warm_up, items: &[] };
     let cluster = config(&mut f, report, of, &numbers);
 
-    let shapes = |behaviors: &[i64]| grade == Grade::Qps && behaviors.contains(&common.behavior);
-    if grade == Grade::Qps && matches!(strategy, 1 | 2) && ref_resource.is_none() {
-        f.error(report, "refResource", "strategy 1 and 2 need the other resource's name");
-    }
-    if shapes(&[1, 3]) && warm_up < 1 {
-        f.error(report, "warmUpPeriodSec", "controlBehavior 1 and 3 need at least 1");
-    }
-    if shapes(&[2, 3]) && queueing < 1 {
-        f.error(report, "maxQueueingTimeMs", "controlBehavior 2 and 3 need at least 1");
-    }
+    let has_ref = ref_resource.is_some();
+    let said = Said { grade, behavior: common.behavior, strategy, has_ref, warm_up, queueing };
+    said.check(&f, report);
     common.check_regex(&f, report, cluster.is_some());
     if cluster.is_some() {
         common.warn_unused(&f, report);
-        let never = "calls in progress neither wait nor warm up";
-        let is_thread = grade == Grade::Thread;
-        f.unused(report, "controlBehavior", is_thread && common.behavior != 0, never);
-        if !is_thread && common.behavior > 3 {
-            f.warn(report, "controlBehavior", "unknown; taken as 0 (refuse), as Sentinel does");
-        }
-        let by_id = "what asks with the flow id is counted";
-        f.unused(report, "strategy", strategy != 0, by_id);
-        f.unused(report, "refResource", ref_resource.is_some(), by_id);
-        let is_set = !shapes(&[1, 3]) && warm_up != i64::from(WARM_UP_SEC);
-        f.idle(report, "warmUpPeriodSec", is_set, "only controlBehavior 1 and 3 warm up");
-        let is_set = !shapes(&[2, 3]) && queueing != i64::from(QUEUEING_MS);
-        f.idle(report, "maxQueueingTimeMs", is_set, "only controlBehavior 2 and 3 queue calls");
+        said.warn_cluster(&f, report);
     } else {
-        let not_used =
-            "not used with this grade and controlBehavior; its default stands in its place";
-        if !shapes(&[1, 3]) && warm_up < 0 {
-            f.warn(report, "warmUpPeriodSec", not_used);
-        }
-        if !shapes(&[2, 3]) && queueing < 0 {
-            f.warn(report, "maxQueueingTimeMs", not_used);
-        }
         able::check_local(&f, report, of.behavior(), &numbers);
-        warn_local(&f, report, &common, grade, strategy, ref_resource.is_some());
+        said.warn_local(&f, report);
+        if common.limit_app.as_deref().is_some_and(|name| name.contains(',')) {
+            let remedy = "one origin, with a comma in its name; for several take a rule for each";
+            f.warn(report, "limitApp", remedy);
+        }
     }
     f.warn_unknown(report, NO_MEANING);
     (report.errors.len() == before).then(|| FlowRule {
@@ -85,33 +75,6 @@ pub(in crate::rule) fn flow_rule(mut f: Object<'_>, report: &mut Report<'_>) -> 
     })
 }
 
-/// What a rule without a server says and does not do.
-fn warn_local(
-    f: &Object<'_>,
-    report: &mut Report<'_>,
-    common: &Common,
-    grade: Grade,
-    strategy: i64,
-    has_ref: bool,
-) {
-    if common.limit_app.as_deref().is_some_and(|name| name.contains(',')) {
-        let remedy = "one origin, whose name has a comma; a rule for several needs one rule each";
-        f.warn(report, "limitApp", remedy);
-    }
-    let is_shaped = grade == Grade::Thread && common.behavior != 0;
-    f.idle(report, "controlBehavior", is_shaped, "calls in progress neither wait nor warm up");
-    if grade == Grade::Qps && common.behavior > 3 {
-        f.warn(report, "controlBehavior", "unknown; taken as 0 (refuse), as Sentinel does");
-    }
-    if strategy > 2 {
-        f.warn(report, "strategy", "unknown; taken as 0 (the resource itself)");
-    }
-    if grade == Grade::Thread && matches!(strategy, 1 | 2) && !has_ref {
-        let remedy = "without it strategy 1 and 2 compare nothing, and every call passes";
-        f.warn(report, "refResource", remedy);
-    }
-}
-
 /// `grade` and `count`.
 fn threshold(f: &mut Object<'_>, report: &mut Report<'_>) -> (Grade, f64) {
     let grades = [(0, "calls in progress", Grade::Thread), (1, "calls per second", Grade::Qps)];
@@ -122,4 +85,74 @@ fn threshold(f: &mut Object<'_>, report: &mut Report<'_>) -> (Grade, f64) {
         Grade::Qps => "calls per second (grade 1)",
     };
     (grade, f.measure(report, "count", what, COUNT_MAX).unwrap_or(0.0))
+}
+
+impl Said {
+    fn is_thread(&self) -> bool {
+        self.grade == Grade::Thread
+    }
+
+    fn warms_up(&self) -> bool {
+        !self.is_thread() && matches!(self.behavior, 1 | 3)
+    }
+
+    fn queues(&self) -> bool {
+        !self.is_thread() && matches!(self.behavior, 2 | 3)
+    }
+
+    /// Whether it compares with what it does not name.
+    fn lacks_ref(&self) -> bool {
+        matches!(self.strategy, 1 | 2) && !self.has_ref
+    }
+
+    fn check(&self, f: &Object<'_>, report: &mut Report<'_>) {
+        if !self.is_thread() && self.lacks_ref() {
+            f.error(report, "refResource", "strategy 1 and 2 need the other resource's name");
+        }
+        if self.warms_up() && self.warm_up < 1 {
+            let remedy = "controlBehavior 1 and 3 (warm up) need at least 1 second";
+            f.error(report, "warmUpPeriodSec", remedy);
+        }
+        if self.queues() && self.queueing < 1 {
+            let remedy = "controlBehavior 2 and 3 (pacing) need at least 1 millisecond";
+            f.error(report, "maxQueueingTimeMs", remedy);
+        }
+        if !self.is_thread() && self.behavior > 3 {
+            f.warn(report, "controlBehavior", "unknown; taken as 0 (refuse), as Sentinel does");
+        }
+    }
+
+    /// What a server does not look at.
+    fn warn_cluster(&self, f: &Object<'_>, report: &mut Report<'_>) {
+        let is_shaped = self.is_thread() && self.behavior != 0;
+        f.unused(report, "controlBehavior", is_shaped, NEVER_SHAPED);
+        let by_id = "what asks with the flow id is counted";
+        f.unused(report, "strategy", self.strategy != 0, by_id);
+        f.unused(report, "refResource", self.has_ref, by_id);
+        let is_set = !self.warms_up() && self.warm_up != i64::from(WARM_UP_SEC);
+        f.idle(report, "warmUpPeriodSec", is_set, "only controlBehavior 1 and 3 warm up");
+        let is_set = !self.queues() && self.queueing != i64::from(QUEUEING_MS);
+        f.idle(report, "maxQueueingTimeMs", is_set, "only controlBehavior 2 and 3 queue calls");
+    }
+
+    /// What a rule without a server does not do.
+    fn warn_local(&self, f: &Object<'_>, report: &mut Report<'_>) {
+        let is_shaped = self.is_thread() && self.behavior != 0;
+        f.idle(report, "controlBehavior", is_shaped, NEVER_SHAPED);
+        let not_used =
+            "not used with this grade and controlBehavior; its default stands in its place";
+        if !self.warms_up() && self.warm_up < 0 {
+            f.warn(report, "warmUpPeriodSec", not_used);
+        }
+        if !self.queues() && self.queueing < 0 {
+            f.warn(report, "maxQueueingTimeMs", not_used);
+        }
+        if self.strategy > 2 {
+            f.warn(report, "strategy", "unknown; taken as 0 (the resource itself)");
+        }
+        if self.is_thread() && self.lacks_ref() {
+            let remedy = "without it strategy 1 and 2 compare nothing, and every call passes";
+            f.warn(report, "refResource", remedy);
+        }
+    }
 }

@@ -33,8 +33,10 @@ pub(in crate::rule) fn gateway_rule(
     if !matches!(behavior, 0 | 2) {
         f.warn(report, "controlBehavior", "taken as 0 (refuse), as in Sentinel: 2 paces");
     }
-    let burst = u32::try_from(f.int(report, "burst", 0, (0, I32_MAX))).unwrap_or_default();
-    let queueing = f.int(report, "maxQueueingTimeoutMs", QUEUEING_MS.into(), ANY_INT);
+    let burst =
+        u32::try_from(f.int_of(report, "burst", "tokens", 0, (0, I32_MAX))).unwrap_or_default();
+    let queueing =
+        f.int_of(report, "maxQueueingTimeoutMs", "milliseconds", QUEUEING_MS.into(), ANY_INT);
     if paces && queueing < 0 {
         let remedy = "with controlBehavior 2 the longest wait in milliseconds, at least 0";
         f.error(report, "maxQueueingTimeoutMs", remedy);
@@ -62,7 +64,7 @@ pub(in crate::rule) fn gateway_rule(
 /// `intervalSec`, or what the dashboard stores in its place: `interval` and `intervalUnit`
 /// (`GatewayFlowRuleEntity.calIntervalSec`).
 fn interval(f: &mut Object<'_>, report: &mut Report<'_>) -> u64 {
-    let seconds = f.int(report, "intervalSec", 1, (1, i64::MAX)).unsigned_abs();
+    let seconds = f.int_of(report, "intervalSec", "seconds", 1, (1, i64::MAX)).unsigned_abs();
     if f.gives("intervalSec") {
         return seconds;
     }
@@ -190,7 +192,7 @@ mod tests {
             (r#""resourceMode": 5"#, "resourceMode = 5: must be one of 0 (route), 1 (API group)"),
             (
                 r#""intervalSec": 0"#,
-                "intervalSec = 0: must be a whole number from 1 to 9223372036854775807",
+                "intervalSec = 0: must be a whole number of seconds from 1 to 9223372036854775807",
             ),
             (
                 r#""interval": 1, "intervalUnit": 4"#,

@@ -19,18 +19,19 @@ pub(in crate::rule) fn param_rule(mut f: Object<'_>, report: &mut Report<'_>) ->
         f.error(report, "paramIdx", "required: the index of the argument, from 0");
     }
     let param_idx = f.int(report, "paramIdx", 0, ANY_INT);
-    let u32_field = |f: &mut Object<'_>, report: &mut Report<'_>, name, default| {
-        u32::try_from(f.int(report, name, default, (0, I32_MAX))).unwrap_or_default()
+    let u32_field = |f: &mut Object<'_>, report: &mut Report<'_>, name, unit, default| {
+        u32::try_from(f.int_of(report, name, unit, default, (0, I32_MAX))).unwrap_or_default()
     };
-    let grade = u32_field(&mut f, report, "grade", 1);
+    let grade = u32_field(&mut f, report, "grade", "", 1);
     let what = match grade {
         0 => "calls in progress of each value (grade 0)",
         _ => "calls of each value in a window (grade 1)",
     };
     let count = f.measure(report, "count", what, COUNT_MAX).unwrap_or(0.0);
-    let queueing = u32_field(&mut f, report, "maxQueueingTimeMs", 0);
-    let burst_count = u32_field(&mut f, report, "burstCount", 0);
-    let duration_sec = f.int(report, "durationInSec", 1, (1, i64::MAX)).unsigned_abs();
+    let queueing = u32_field(&mut f, report, "maxQueueingTimeMs", "milliseconds", 0);
+    let burst_count = u32_field(&mut f, report, "burstCount", "tokens", 0);
+    let duration_sec =
+        f.int_of(report, "durationInSec", "seconds", 1, (1, i64::MAX)).unsigned_abs();
     let items = items(&mut f, report);
     // What else Sentinel takes for 0, so do we.
     let behavior = match common.behavior() {

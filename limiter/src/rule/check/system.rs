@@ -15,8 +15,8 @@ pub(in crate::rule) fn system_rule(
     let load = limit(&mut f, report, "highestSystemLoad", "the load average of one minute");
     let cpu = limit(&mut f, report, "highestCpuUsage", "a share of the processors from 0 to 1");
     let qps = limit(&mut f, report, "qps", "calls per second");
-    let avg_rt_ms = whole(&mut f, report, "avgRt");
-    let max_thread = whole(&mut f, report, "maxThread");
+    let avg_rt_ms = whole(&mut f, report, "avgRt", "milliseconds");
+    let max_thread = whole(&mut f, report, "maxThread", "calls in progress");
     let cpu = cpu.filter(|&share| {
         if share > 1.0 {
             let remedy = "ignored, as in Sentinel: a share of the processors from 0 to 1, so 0.8 \
@@ -44,8 +44,8 @@ fn limit(f: &mut Object<'_>, report: &mut Report<'_>, name: &str, what: &str) ->
     number.filter(|&number| number >= 0.0)
 }
 
-fn whole(f: &mut Object<'_>, report: &mut Report<'_>, name: &str) -> Option<u64> {
-    u64::try_from(f.int(report, name, -1, ANY_LONG)).ok()
+fn whole(f: &mut Object<'_>, report: &mut Report<'_>, name: &str, unit: &str) -> Option<u64> {
+    u64::try_from(f.int_of(report, name, unit, -1, ANY_LONG)).ok()
 }
 
 #[cfg(test)]
@@ -109,5 +109,6 @@ mod tests {
         assert_eq!(fields, ["highestSystemLoad", "highestCpuUsage", "qps", "avgRt", "maxThread"]);
         let remedy = "must be a number, the load average of one minute; -1 for no limit";
         assert_eq!(&*found[0].remedy, remedy);
+        assert!(found[3].remedy.starts_with("must be a whole number of milliseconds from "));
     }
 }
