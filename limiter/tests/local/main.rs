@@ -7,6 +7,7 @@
 )]
 
 mod bounds;
+mod gates;
 mod golden;
 mod life;
 mod nodes;
