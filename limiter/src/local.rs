@@ -17,7 +17,7 @@
 //! let Step::Passed(entry) = engine.enter(now, Call::new("GET:/orders")) else { panic!() };
 //! entry.exit(now);
 //! let Step::Blocked(block) = engine.enter(now, Call::new("GET:/orders")) else { panic!() };
-//! assert_eq!(block.to_string(), "flow rule of GET:/orders: 1 a second");
+//! assert_eq!(block.to_string(), "flow rule of GET:/orders: 1 calls per second");
 //! # Ok::<(), rule::RuleErrors>(())
 //! ```
 //!

@@ -113,6 +113,7 @@ impl LocalEngine {
                 return None;
             }
             *place = Arc::new(indexed);
+            rules.relate();
             Some(rules)
         });
         loaded

@@ -52,6 +52,8 @@ struct Place {
     rule: usize,
     /// Whether the tokens are borrowed and counted, and the slots behind flow are skipped.
     is_borrowed: bool,
+    /// Whether it has waited, so that what was compared before may be different now.
+    has_waited: bool,
 }
 
 /// How far a turn came.
@@ -282,6 +284,7 @@ impl Scene<'_, '_> {
             mark(self.call, name, Said::Pass);
             return None;
         };
+        self.place.has_waited |= matches!(stop, Stop::Wait(_));
         let (said, turn) = match stop {
             Stop::Wait(wait) => (Said::Wait(wait), Turn::Wait(wait)),
             Stop::Borrow(wait) => (Said::Borrow(wait), Turn::Wait(wait)),
@@ -323,6 +326,24 @@ impl Scene<'_, '_> {
         ask_hot(hot, self.now, self.call.args, count, place, By::Param)
     }
 
+    /// Holds a call that has waited once more to what compares counters and takes nothing.
+    #[inline(never)]
+    fn compare_again(&mut self) -> Option<Stop> {
+        if let Some(stop) = self.system() {
+            return Some(stop);
+        }
+        let Body { gateway, hot, .. } = self.body;
+        let gateway = gateway.as_mut().filter(|_| self.call.gateway.is_some());
+        if let Some(gateway) = gateway
+            && let Err(rule) = gateway.hot.check_threads(self.now, self.gateway_args)
+        {
+            return gateway.hot.rule(rule).cloned().map(|rule| Stop::Block(By::Gateway(rule)));
+        }
+        let hot = hot.as_mut()?;
+        let rule = hot.check_threads(self.now, self.call.args).err()?;
+        hot.rule(rule).cloned().map(|rule| Stop::Block(By::Param(rule)))
+    }
+
     #[inline]
     fn breakers(&mut self, at_default: bool) -> Option<Stop> {
         // What was borrowed is promised (`PriorityWaitException` leaves the chain).
@@ -339,6 +360,12 @@ impl Scene<'_, '_> {
     /// Asks the flow rules, and counts what passes them.
     #[inline]
     fn flow(&mut self) -> Option<Stop> {
+        if self.place.has_waited
+            && !self.place.is_borrowed
+            && let Some(stop) = self.compare_again()
+        {
+            return Some(stop);
+        }
         let ask = Ask {
             now: self.now,
             seat: self.ticket.seat,

@@ -68,9 +68,13 @@ impl Resources {
         make: impl FnOnce() -> Resource,
     ) -> Arc<Resource> {
         let Some(shard) = self.shard(hash) else { return Arc::new(make()) };
+        let find = || shard.table.hold().find(hash, |other| other.name == *name).cloned();
+        if let Some(resource) = find() {
+            return resource;
+        }
         let _adding = lock(&shard.adding);
-        if let Some(resource) = shard.table.hold().find(hash, |other| other.name == *name) {
-            return Arc::clone(resource);
+        if let Some(resource) = find() {
+            return resource;
         }
         let resource = Arc::new(make());
         let mut table = Table::clone(&shard.table.hold());

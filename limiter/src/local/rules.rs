@@ -5,7 +5,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::resource::Name;
 use crate::{
-    rule::{AuthorityRule, DegradeRule, FlowRule, GatewayFlowRule, ParamRule, Pattern},
+    rule::{AuthorityRule, DegradeRule, FlowRule, GatewayFlowRule, ParamRule, Pattern, Strategy},
     sync::Arc,
 };
 
@@ -21,6 +21,8 @@ pub(super) struct Rules {
     pub(super) authority: Arc<Indexed<AuthorityRule>>,
     pub(super) gateway: Arc<Indexed<GatewayFlowRule>>,
     pub(super) default_degrade: Arc<DefaultDegrade>,
+    /// Resources that flow rules of others compare with.
+    pub(super) related: Arc<HashSet<Box<str>, RandomState>>,
 }
 
 /// The breakers of resources that have no rule of their own.
@@ -114,13 +116,21 @@ impl<R: ForResource> Indexed<R> {
 }
 
 impl Rules {
-    /// Whether any rule names the resource.
+    /// Whether any rule names the resource, as its own or as one to compare with.
     pub(super) fn names(&self, resource: &str) -> bool {
         self.flow.names(resource)
             || self.param.names(resource)
             || self.degrade.names(resource)
             || self.authority.names(resource)
             || self.gateway.names(resource)
+            || self.related.contains(resource)
+    }
+
+    /// To be called when the flow rules are others.
+    pub(super) fn relate(&mut self) {
+        let rules = self.flow.all().iter().filter(|rule| rule.strategy == Strategy::Relate);
+        self.related =
+            Arc::new(rules.filter_map(|rule| rule.ref_resource().map(Box::from)).collect());
     }
 
     /// The texts of all patterns that the resource matches, for [`Name::Patterns`]; `None` when

@@ -16,6 +16,8 @@
 
 mod counts;
 mod minute;
+#[cfg(test)]
+mod model;
 mod reading;
 
 use std::time::Duration;

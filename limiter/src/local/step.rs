@@ -39,8 +39,9 @@ impl<'a> Waiting<'a> {
         self.wait
     }
 
-    /// Goes on with the rest of the chain at `now`, when the wait is over. Another rule may make
-    /// it wait again.
+    /// Goes on with the rest of the chain at `now`, when the wait is over; the engine does not look
+    /// whether it is. Another rule may make the call wait again. Rules that compare counters are
+    /// asked once more, since others may have passed meanwhile; what was borrowed is promised.
     pub fn resume(self, now: Tick) -> Step<'a> {
         let Self { engine, mut passage, .. } = self;
         let ended = passage.run(&engine, now);

@@ -94,3 +94,10 @@ fn origins_above_the_bound_share_a_node_but_for_those_that_rules_name() {
     assert!(call("named") && !call("named"));
     assert_eq!(engine.overflow().origins, 3);
 }
+
+#[test]
+fn a_resource_above_the_bound_that_a_rule_compares_with_has_its_own_counters() {
+    let engine = small(r#"[{"resource": "r", "count": 1, "strategy": 1, "refResource": "busy"}]"#);
+    assert!(passes(&engine, 0, "a") && passes(&engine, 0, "b") && passes(&engine, 0, "busy"));
+    assert!(!passes(&engine, 0, "r"));
+}

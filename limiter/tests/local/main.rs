@@ -11,6 +11,7 @@ mod gates;
 mod golden;
 mod life;
 mod nodes;
+mod promises;
 mod racing;
 mod rules;
 mod scenario;

@@ -5,9 +5,13 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use limiter::local::{Call, EntryType, LocalEngine, Step};
+use limiter::{
+    Param,
+    local::{Arg, BlockKind, Call, EntryType, LocalEngine, Step, SystemKind},
+    rule::{Contents, parse, parse_system},
+};
 
-use crate::support::{at, engine, flow, node, pass, wait, with_flow};
+use crate::support::{at, block, engine, flow, node, pass, wait, with_flow};
 
 const THREADS: usize = 4;
 
@@ -55,7 +59,7 @@ fn of_many_threads_exactly_as_many_calls_are_in_progress_as_the_rule_allows() {
 #[test]
 fn of_many_threads_exactly_as_many_calls_come_in_as_the_system_rule_allows() {
     let engine = engine();
-    let rules = limiter::rule::parse_system(r#"[{"qps": 500}]"#, "test").unwrap().rules;
+    let rules = parse_system(r#"[{"qps": 500}]"#, "test").unwrap().rules;
     assert_eq!(engine.load_system(&rules).rules, 1);
     let inbound = || Call::new("r").entry_type(EntryType::In);
     assert_eq!(passed(&engine, 1_000, inbound), 500);
@@ -104,4 +108,29 @@ fn calls_that_waited_are_held_to_the_rules_before_their_queue_once_more() {
     assert_eq!(steps.filter(|step| matches!(step, Step::Passed(_))).count(), 1);
     drop(first);
     assert_eq!(node(&engine, 500, "r").pass_qps, 2.0);
+}
+
+#[test]
+fn calls_that_waited_are_held_to_the_limits_on_calls_in_progress_once_more() {
+    let engine = with_flow(r#"[{"resource": "r", "count": 10, "controlBehavior": 2}]"#);
+    let rules = r#"[{"resource": "r", "paramIdx": 0, "count": 1, "grade": 0}]"#;
+    let rules = parse(rules, "test", "", Contents::Param, false).unwrap().rules.param;
+    engine.load_param(rules);
+    engine.load_system(&parse_system(r#"[{"maxThread": 1}]"#, "test").unwrap().rules);
+    let args = ["a", "a", "b", "c", "d"].map(|value| [Arg::One(Param::Str(value.into()))]);
+    let call = |turn: usize| Call::new("r").entry_type(EntryType::In).args(&args[turn]);
+    drop(pass(engine.enter(at(0), call(0))));
+    let waiting: Vec<_> =
+        (1..5).zip(1..).map(|(turn, ms)| wait(engine.enter(at(0), call(turn)), ms * 100)).collect();
+    let mut waiting = waiting.into_iter();
+    let mut resume = |turn: u64| waiting.next().unwrap().resume(at(turn * 100));
+    let also_a = engine.enter(at(0), Call::new("r").args(&args[0]));
+    let first = pass(resume(1));
+    let second = pass(resume(2));
+    assert_eq!(block(resume(3)).kind(), BlockKind::System(SystemKind::Thread));
+    drop(second);
+    let Step::Wait(also_a) = also_a else { panic!("no wait") };
+    assert_eq!(block(also_a.resume(at(500))).kind(), BlockKind::ParamFlow, "the first is one of a");
+    drop(first);
+    drop(pass(resume(4)));
 }
