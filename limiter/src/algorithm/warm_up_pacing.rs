@@ -70,7 +70,8 @@ impl WarmUpPacing {
 
     /// As [`Algorithm::try_take`], for an owner who counts what passes by itself: `previous` tokens
     /// passed in the whole second before that of `now`.
-    pub(crate) fn take_after(
+    #[inline]
+    pub fn take_after(
         &self,
         state: &mut WarmUpPacingState,
         now: Tick,

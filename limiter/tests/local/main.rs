@@ -1,4 +1,5 @@
 //! The local engine from outside: the scenarios of the specification, and what they do not show.
+#![cfg(not(loom))]
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
