@@ -275,3 +275,13 @@ impl Ticket {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_moved_with_every_call_and_so_is_small() {
+        assert_eq!(size_of::<Entry>(), 96);
+    }
+}
