@@ -14,7 +14,7 @@ enum Word<'a> {
 
 impl<'a> Args<'a> {
     pub(super) fn new(text: &'a str) -> Result<Self, String> {
-        let words = text.split(',').filter(|word| !word.is_empty());
+        let words = text.split(',').filter(|_| !text.is_empty());
         words.map(Word::new).collect::<Result<_, _>>().map(Self)
     }
 
