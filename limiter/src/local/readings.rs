@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::{
     BreakerState, LocalEngine, NodeReading, Second, WarmUpReading,
     breaker::Breaker,
-    flow::FlowGuards,
     resource::{Body, Name, Resource},
 };
 use crate::{
@@ -52,8 +51,7 @@ pub struct ParamReading {
 }
 
 impl LocalEngine {
-    /// The circuit breakers of a resource, in the order of checking; none for one that was never
-    /// called.
+    /// The circuit breakers of a resource, in the order of checking.
     #[must_use]
     pub fn breakers(&self, now: Tick, resource: &str) -> Vec<BreakerReading> {
         let reading = |breaker: &Breaker| BreakerReading {
@@ -61,8 +59,7 @@ impl LocalEngine {
             state: breaker.state(),
             retry_at: breaker.retry_at(),
         };
-        let Some(resource) = self.find(resource) else { return Vec::new() };
-        resource.look(now, |body| body.breakers.iter().map(reading).collect())
+        self.look_at_rules(now, resource, |body| body.breakers.iter().map(reading).collect())
     }
 
     /// What the hot-parameter rules of a resource have counted.
@@ -140,12 +137,17 @@ impl LocalEngine {
     /// last call left them.
     #[must_use]
     pub fn warm_ups(&self, now: Tick, resource: &str) -> Vec<WarmUpReading> {
-        if let Some(resource) = self.find(resource) {
-            return resource.look(now, |body| body.flow.warm_ups().collect());
-        }
-        let (mut never_called, name) = (FlowGuards::default(), Name::Own(resource.into()));
-        never_called.replace(resource, self.shared.rules().flow.of(&name).cloned().collect());
-        never_called.warm_ups().collect()
+        self.look_at_rules(now, resource, |body| body.flow.warm_ups().collect())
+    }
+
+    /// Reads the rules of a resource with what they remember, which is nothing if it was never
+    /// called.
+    fn look_at_rules<T>(&self, now: Tick, name: &str, read: impl FnOnce(&Body) -> T) -> T {
+        let found = self.find(name).unwrap_or_else(|| {
+            let shared = Arc::clone(&self.shared);
+            Arc::new(Resource::new(Name::Own(name.into()), 0, 0, shared))
+        });
+        found.look(now, read)
     }
 
     pub(super) fn each<T>(&self, now: Tick, mut read: impl FnMut(&str, &Body) -> T) -> Vec<T> {
