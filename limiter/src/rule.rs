@@ -16,7 +16,7 @@
 //! | a whole number that its type cannot     | wrapped (`1e10`), or the   | the set is refused    |
 //! | hold                                    | set is refused             |                       |
 //! | a count above 2^53                      | read                       | the set is refused    |
-//! | a cluster rule's warm-up of more than   | read                       | the set is refused    |
+//! | a warm-up of more than                  | read                       | the set is refused    |
 //! | 2^53 tokens or 366 days, or pacing with |                            |                       |
 //! | 250 000 years between two tokens        |                            |                       |
 //! | `sampleCount` above 1 000               | read                       | the set is refused    |
@@ -34,6 +34,27 @@
 //!
 //! What is read and then means nothing (an unknown field, a field that stands twice, one that
 //! cluster rules do not use) is a warning.
+//!
+//! Rules of one kind each, for a local engine alone: [`parse_degrade`], [`parse_system`],
+//! [`parse_authority`], [`parse_gateway`] and [`parse_apis`]. What differs there beside the above:
+//!
+//! | in a text                               | Sentinel 1.8               | here                  |
+//! |-----------------------------------------|----------------------------|-----------------------|
+//! | an unknown `grade`, or an unknown       | dropped, or it does        | the set is refused    |
+//! | `strategy` of an authority rule         | nothing                    |                       |
+//! | an unknown `resourceMode`,              | it does nothing            | the set is refused    |
+//! | `parseStrategy` or `matchStrategy`      |                            |                       |
+//! | `highestCpuUsage` above 1               | ignored                    | the same, a warning   |
+//! | a resource's second authority rule      | ignored                    | the same, a warning   |
+//! | one `apiName` twice                     | either of them counts      | the set is refused    |
+//! | a group without `predicateItems`        | dropped                    | the set is refused    |
+//! | a prefix of paths without a wildcard    | matches nothing            | matches itself and    |
+//! |                                         |                            | all beneath it        |
+//! | a prefix of paths without `/` before it | matches nothing            | the set is refused    |
+//! | a pattern with look-around,             | read                       | the set is refused    |
+//! | back-references, `a*+`, `\Q…\E`         |                            |                       |
+//! | a gateway's `interval` and              | the dashboard's own        | read, without         |
+//! | `intervalUnit`                          |                            | `intervalSec`         |
 //!
 //! Our own fields stand in `clusterConfig`, all of them optional. Names are compared without case;
 //! numbers are whole but for `localCount`.
@@ -57,31 +78,45 @@
 //! `controlBehavior` 2; 1 and 3 are 0, as in Sentinel, with a warning.
 
 mod algorithm;
+mod api;
+mod authority;
 mod check;
 mod cluster;
+mod degrade;
 mod fields;
 mod finding;
 mod flow;
+mod gateway;
 mod item;
 mod json;
+mod list;
 mod merge;
 mod object;
 mod param;
+mod pattern;
 mod report;
 mod syntax;
+mod system;
 mod value;
 
 pub use algorithm::{Algorithm, Burst};
+pub use api::{AntPattern, ApiDefinition, PathPattern};
+pub use authority::{AuthorityRule, AuthorityStrategy};
 pub use cluster::{
     ClusterConfig, FallbackPolicy, Lease, Mode, OverloadPolicy, Scope, ThresholdUnit,
 };
+pub use degrade::{DegradeGrade, DegradeRule};
 pub use finding::{Finding, RuleErrors};
 pub use flow::{ControlBehavior, FlowRule, Grade, Strategy};
+pub use gateway::{GatewayFlowRule, GatewayParam, GatewayParamItem, ResourceMode, ValuePattern};
 pub use item::{ItemValue, ParamItem};
 pub use json::{Contents, Parsed, parse};
+pub use list::{RuleList, parse_apis, parse_authority, parse_degrade, parse_gateway, parse_system};
 pub(crate) use merge::duplicate_ids;
 pub use merge::merge;
 pub use param::ParamRule;
+pub use pattern::Pattern;
+pub use system::SystemRule;
 
 /// Largest threshold: counts stay exact in `f64` up to here, which is 2^53.
 const COUNT_MAX: f64 = 9_007_199_254_740_992.0;

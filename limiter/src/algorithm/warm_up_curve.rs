@@ -116,6 +116,25 @@ impl WarmUpCurve {
         })
     }
 
+    /// Stored tokens above which the service is cold.
+    #[must_use]
+    pub const fn warning(&self) -> u64 {
+        self.warning
+    }
+
+    /// Most tokens that are stored.
+    #[must_use]
+    pub const fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// Seconds a token by which each stored token above [`Self::warning`] slows down; not a number
+    /// or infinite where there are none.
+    #[must_use]
+    pub const fn slope(&self) -> f64 {
+        self.slope
+    }
+
     /// Brings the reserve to the second of `now`; `previous` are the tokens that passed in the
     /// second before that. Must come before [`Self::threshold`], and does nothing more than once
     /// a second.

@@ -72,6 +72,26 @@ impl WarmUpPacing {
         self.rate.per_ns() > 0 && state.line.leave(self.rate.per_ns(), turn, cost)
     }
 
+    /// As [`Algorithm::try_take`], for an owner who counts what passes by itself: `previous` tokens
+    /// passed in the whole second before that of `now`.
+    #[inline]
+    pub fn take_after(
+        &self,
+        state: &mut WarmUpPacingState,
+        now: Tick,
+        n: u64,
+        previous: u64,
+    ) -> Verdict {
+        self.curve.advance(&mut state.reserve, now, previous);
+        self.try_take(state, now, n)
+    }
+
+    /// How slow the queue is while it is cold.
+    #[must_use]
+    pub const fn curve(&self) -> &WarmUpCurve {
+        &self.curve
+    }
+
     #[inline]
     fn advance(&self, state: &mut WarmUpPacingState, now: Tick) {
         if !state.reserve.holds(now) {
@@ -136,6 +156,14 @@ impl WarmUpPacing {
     fn due(&self, state: &WarmUpPacingState, cost: u128) -> Tick {
         let due = state.line.due(self.rate.per_ns(), cost, self.longest.get());
         Tick(u64::try_from(due).unwrap_or(u64::MAX))
+    }
+}
+
+impl WarmUpPacingState {
+    /// How cold the service is.
+    #[must_use]
+    pub const fn reserve(&self) -> &Reserve {
+        &self.reserve
     }
 }
 

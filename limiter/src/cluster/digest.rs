@@ -67,6 +67,8 @@ impl Feed {
     fn param(&mut self, rule: &ParamRule, cluster: &ClusterConfig) {
         let ParamRule {
             resource,
+            // Never of a cluster rule.
+            regex: _,
             param_idx,
             count,
             grade,

@@ -141,6 +141,22 @@ impl HotRules {
         ParamVerdict::Pass
     }
 
+    /// Asks the rules on calls in progress once more, for a call that has waited since they let it
+    /// pass: others may have begun meanwhile. Gives the index of the one that refuses it.
+    pub(crate) fn check_threads(&mut self, now: Tick, args: &[Arg<'_>]) -> Result<(), usize> {
+        let now = self.see(now);
+        let Self { rules, threads, room, .. } = self;
+        let on_threads = |rule: &HotRule| matches!(rule.check, Check::Threads(_));
+        for (number, rule) in rules.iter_mut().enumerate().filter(|(_, rule)| on_threads(rule)) {
+            for value in values_at(args, rule.rule.param_idx).unwrap_or_default() {
+                if rule.ask(threads, now, KeyRef::of(value), 1, room) == Answer::Block {
+                    return Err(number);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// A call that passed begins: it is in progress with each value that a rule of grade 0 looks
     /// at, until [`Self::leave`]. Calls that wait between the check and this are not, as in
     /// Sentinel: as many as wait may go over the count together.
@@ -224,6 +240,7 @@ mod tests {
     pub(super) fn rule(change: impl FnOnce(&mut ParamRule)) -> Arc<ParamRule> {
         let mut rule = ParamRule {
             resource: "r".into(),
+            regex: false,
             param_idx: 0,
             count: 1.0,
             grade: 1,

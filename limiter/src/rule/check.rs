@@ -6,17 +6,27 @@
 //! stands in the rule, and a warning says so.
 
 mod able;
+mod api;
+mod authority;
 mod cluster;
 mod counting;
+mod degrade;
 mod flow;
+mod gateway;
 mod items;
 mod lease;
 mod param;
+mod system;
 
+pub(super) use api::api_definition;
+pub(super) use authority::authority_rule;
+pub(super) use degrade::degrade_rule;
 pub(super) use flow::flow_rule;
+pub(super) use gateway::gateway_rule;
 pub(super) use param::param_rule;
+pub(super) use system::system_rule;
 
-use super::{ControlBehavior, object::Object, report::Report};
+use super::{ControlBehavior, Pattern, object::Object, report::Report};
 
 const I32_MAX: i64 = i32::MAX as i64;
 /// What Java's types hold: for fields that are only read.
@@ -33,22 +43,15 @@ struct Common {
     /// `None` for blank, which is `default`.
     limit_app: Option<Box<str>>,
     regex: bool,
-    count: f64,
     behavior: i64,
 }
 
 impl Common {
     fn read(f: &mut Object<'_>, report: &mut Report<'_>) -> Self {
-        let before = report.errors.len();
-        let resource = f.text(report, "resource").unwrap_or_default();
-        if resource.trim().is_empty() && report.errors.len() == before {
-            f.error(report, "resource", "required: the name of what is protected");
-        }
         Self {
-            resource,
+            resource: required(f, report, "resource", "required: the name of what is protected"),
             limit_app: f.text(report, "limitApp").filter(|name| !name.trim().is_empty()),
             regex: f.bool(report, "regex", false),
-            count: f.threshold(report, "count").unwrap_or(0.0),
             behavior: f.int(report, "controlBehavior", 0, (0, I32_MAX)),
         }
     }
@@ -69,10 +72,28 @@ impl Common {
         if self.regex && self.behavior != 0 {
             f.error(report, "regex", "a pattern needs controlBehavior 0");
         }
+        check_pattern(f, report, self.regex, &self.resource);
     }
 
     fn warn_unused(&self, f: &Object<'_>, report: &mut Report<'_>) {
         let of_all = self.limit_app.as_deref().is_some_and(|name| name != "default");
         f.unused(report, "limitApp", of_all, "calls of all origins count together");
+    }
+}
+
+/// Text that must not be blank; what is missing was said to be so.
+fn required(f: &mut Object<'_>, report: &mut Report<'_>, name: &str, remedy: &str) -> Box<str> {
+    let before = report.errors.len();
+    let text = f.text(report, name).unwrap_or_default();
+    if text.trim().is_empty() && report.errors.len() == before {
+        f.error(report, name, remedy);
+    }
+    text
+}
+
+/// Reports a resource that is to be a pattern and is none.
+fn check_pattern(f: &Object<'_>, report: &mut Report<'_>, regex: bool, resource: &str) {
+    if let Some(wrong) = regex.then(|| Pattern::new(resource).err()).flatten() {
+        f.error(report, "resource", &wrong);
     }
 }

@@ -10,13 +10,26 @@ impl Object<'_> {
         report: &mut Report<'_>,
         name: &str,
         default: i64,
+        bounds: (i64, i64),
+    ) -> i64 {
+        self.int_of(report, name, "", default, bounds)
+    }
+
+    /// The same with its `unit` in words, for who reads of a mistake.
+    pub(super) fn int_of(
+        &mut self,
+        report: &mut Report<'_>,
+        name: &str,
+        unit: &str,
+        default: i64,
         (min, max): (i64, i64),
     ) -> i64 {
         let Some(value) = self.take(name).filter(|v| !v.is_absent()) else { return default };
         match value.int() {
             Some(n) if (min..=max).contains(&n) => n,
             _ => {
-                let need = format!("must be a whole number from {min} to {max}");
+                let of = if unit.is_empty() { "" } else { " of " };
+                let need = format!("must be a whole number{of}{unit} from {min} to {max}");
                 self.error(report, name, &need);
                 default
             }
@@ -40,12 +53,40 @@ impl Object<'_> {
         number
     }
 
-    /// A number in `0..=2^53`, or `None` when absent. A wrong one is reported.
-    pub(super) fn threshold(&mut self, report: &mut Report<'_>, name: &str) -> Option<f64> {
+    /// One of `codes`, each a number with its meaning; `default` when absent. A wrong one is
+    /// reported with all that there are.
+    pub(super) fn code<T: Copy>(
+        &mut self,
+        report: &mut Report<'_>,
+        name: &str,
+        default: T,
+        codes: &[(i64, &str, T)],
+    ) -> T {
+        let Some(value) = self.take(name).filter(|v| !v.is_absent()) else { return default };
+        let number = value.int();
+        if let Some((.., code)) = codes.iter().find(|(code, ..)| Some(*code) == number) {
+            return *code;
+        }
+        let all: Vec<String> =
+            codes.iter().map(|(code, meaning, _)| format!("{code} ({meaning})")).collect();
+        self.error(report, name, &format!("must be one of {}", all.join(", ")));
+        default
+    }
+
+    /// A number in `0..=max`, or `None` when absent. A wrong one is reported with `what` it must be
+    /// and how large it may be.
+    pub(super) fn measure(
+        &mut self,
+        report: &mut Report<'_>,
+        name: &str,
+        what: &str,
+        max: f64,
+    ) -> Option<f64> {
         let value = self.take(name).filter(|v| !v.is_absent())?;
-        let number = value.number().filter(|n| (0.0..=COUNT_MAX).contains(n));
+        let number = value.number().filter(|n| (0.0..=max).contains(n));
         if number.is_none() {
-            self.error(report, name, "must be a number from 0 to 9007199254740992 (2^53)");
+            let power = if max == COUNT_MAX { " (2^53)" } else { "" };
+            self.error(report, name, &format!("must be {what}, from 0 to {max}{power}"));
         }
         number
     }

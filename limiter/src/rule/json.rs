@@ -64,36 +64,47 @@ pub fn parse(
     contents: Contents,
     cluster_only: bool,
 ) -> Result<Parsed, RuleErrors> {
+    let mut parsed = Parsed { source: source.into(), ..Parsed::default() };
+    parsed.rules.namespace = namespace.into();
+    parsed.warnings = each_rule(text, source, |object, place, report| {
+        if cluster_only && !is_cluster(&object) {
+            parsed.skipped += 1;
+        } else if is_param(&object, contents) {
+            if let Some(rule) = param_rule(object, report) {
+                parsed.rules.param.push(rule);
+                parsed.param_places.push(place);
+            }
+        } else if let Some(rule) = flow_rule(object, report) {
+            parsed.rules.flow.push(rule);
+            parsed.flow_places.push(place);
+        }
+    })?;
+    Ok(parsed)
+}
+
+/// Hands `read` every object of the list that `text` is, with the place where it stands. Gives the
+/// warnings, or every mistake.
+pub(super) fn each_rule(
+    text: &str,
+    source: &str,
+    mut read: impl FnMut(Object<'_>, Place, &mut Report<'_>),
+) -> Result<Vec<Finding>, RuleErrors> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let entries: Option<Vec<&RawValue>> = serde_json::from_str(text)
         .map_err(|error| RuleErrors(vec![syntax::finding(text, source, &error)]))?;
-    let mut parsed = Parsed { source: source.into(), ..Parsed::default() };
-    parsed.rules.namespace = namespace.into();
-    let mut errors = Vec::new();
+    let (mut errors, mut warnings) = (Vec::new(), Vec::new());
     let (mut line, mut counted) = (1, 0);
     for (index, entry) in entries.unwrap_or_default().into_iter().enumerate() {
         let offset = entry.get().as_ptr().addr() - text.as_ptr().addr();
         line += count_lines(text.get(counted..offset).unwrap_or(""));
         counted = offset;
         let stands = (index, entry.get(), line);
-        let mut report = Report::new(source, stands, &mut errors, &mut parsed.warnings);
-        let Some(object) = rule_object(Value::new(entry), &mut report) else { continue };
-        if cluster_only && !is_cluster(&object) {
-            parsed.skipped += 1;
-            continue;
-        }
-        let place = Place { index, line };
-        if is_param(&object, contents) {
-            if let Some(rule) = param_rule(object, &mut report) {
-                parsed.rules.param.push(rule);
-                parsed.param_places.push(place);
-            }
-        } else if let Some(rule) = flow_rule(object, &mut report) {
-            parsed.rules.flow.push(rule);
-            parsed.flow_places.push(place);
+        let mut report = Report::new(source, stands, &mut errors, &mut warnings);
+        if let Some(object) = rule_object(Value::new(entry), &mut report) {
+            read(object, Place { index, line }, &mut report);
         }
     }
-    if errors.is_empty() { Ok(parsed) } else { Err(RuleErrors(errors)) }
+    if errors.is_empty() { Ok(warnings) } else { Err(RuleErrors(errors)) }
 }
 
 fn count_lines(text: &str) -> u32 {

@@ -27,6 +27,8 @@ pub(super) enum Owner {
     ClusterConfig,
     Lease,
     Item(usize),
+    ParamItem,
+    Predicate(usize),
 }
 
 #[derive(Debug)]
@@ -44,6 +46,8 @@ impl Owner {
             Self::Rule => name.into(),
             Self::ClusterConfig => format!("clusterConfig.{name}"),
             Self::Lease => format!("clusterConfig.lease.{name}"),
+            Self::ParamItem => format!("paramItem.{name}"),
+            Self::Predicate(index) => format!("predicateItems[{index}].{name}"),
             Self::Item(index) => format!("paramFlowItemList[{index}].{name}"),
         }
     }

@@ -7,6 +7,8 @@ use super::{ClusterConfig, ParamItem};
 pub struct ParamRule {
     /// What is protected; not blank.
     pub resource: Box<str>,
+    /// Whether `resource` is a pattern.
+    pub regex: bool,
     /// Index of the argument; negative counts from the end.
     pub param_idx: i32,
     /// The threshold for each value; at least 0.

@@ -26,8 +26,10 @@ fn every_mistake_is_said_with_line_field_value_and_remedy() {
         errors(text),
         [
             "rules.json:4: rule 1: resource = \" \": required: the name of what is protected",
-            "rules.json:5: rule 1: count = -1: must be a number from 0 to 9007199254740992 (2^53)",
-            "rules.json:6: rule 1: grade = 2: must be a whole number from 0 to 1",
+            "rules.json:6: rule 1: grade = 2: must be one of 0 (calls in progress), 1 (calls per \
+             second)",
+            "rules.json:5: rule 1: count = -1: \
+             must be tokens per second or window (grade 1), from 0 to 9007199254740992 (2^53)",
             "rules.json:9: rule 1: clusterConfig.flowId = 0: \
              must be a whole number from 1 to 9223372036854775807",
             "rules.json:10: rule 1: clusterConfig.windowIntervalMs = 1000: \
@@ -102,7 +104,7 @@ fn a_value_that_json_cannot_hold_is_named_with_the_reason() {
         [
             "rules.json:3: rule 0: resource = \"a\\ud800b\": unexpected end of hex escape",
             "rules.json:2: rule 0: count = 1e400: \
-             must be a number from 0 to 9007199254740992 (2^53)",
+             must be tokens per second or window (grade 1), from 0 to 9007199254740992 (2^53)",
         ]
     );
 }

@@ -3,6 +3,7 @@
 
 mod findings;
 mod forms;
+mod local;
 mod merging;
 mod ours;
 mod unable;

@@ -191,6 +191,7 @@ fn rule(words: &Words<'_>) -> ParamRule {
     };
     ParamRule {
         resource: "r".into(),
+        regex: false,
         param_idx: words.get("idx").unwrap().parse().unwrap(),
         count: words.get("count").unwrap().parse().unwrap(),
         grade: u32::try_from(words.number("grade", 1)).unwrap(),

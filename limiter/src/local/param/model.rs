@@ -158,6 +158,7 @@ fn rule() -> impl Strategy<Value = ParamRule> {
             |(value, count)| ParamItem { value: ItemValue::Int(value), count: f64::from(count) };
         ParamRule {
             resource: "r".into(),
+            regex: false,
             param_idx,
             count,
             grade,

@@ -5,9 +5,14 @@ use std::time::Duration;
 
 use super::items::Listed;
 use crate::{
-    algorithm::{FixedWindow, Invalid, SlidingLog, TokenBucket, WarmUpCurve, WarmUpPacing},
-    rule::{Algorithm, ClusterConfig, ControlBehavior, object::Object, report::Report},
+    algorithm::{FixedWindow, Invalid, Rate, SlidingLog, TokenBucket, WarmUpCurve, WarmUpPacing},
+    rule::{
+        Algorithm, ClusterConfig, ControlBehavior, cluster::Rare, object::Object, report::Report,
+    },
 };
+
+/// What the count of a rule without a server is for.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// The numbers of a rule, beside those in its `clusterConfig`.
 pub(super) struct Numbers<'a, 't> {
@@ -26,20 +31,54 @@ pub(super) fn check(
     behavior: ControlBehavior,
     numbers: &Numbers<'_, '_>,
 ) {
-    let warm_up = Duration::from_secs(numbers.warm_up.max(1).unsigned_abs());
+    let warm_up = numbers.warm_up();
+    let cold = config.cold_factor();
     if let Err(invalid) = build(config, behavior, warm_up, numbers.count) {
         let (object, field) = match invalid {
-            Invalid::Period(_) | Invalid::WarmUpTooLong { .. } => (f, "warmUpPeriodSec"),
-            Invalid::TooSlow { tokens: 1 } => (f, "count"),
-            Invalid::TooSlow { .. } => (c, "burst"),
-            _ => (f, "count"),
+            Invalid::TooSlow { tokens } if tokens != 1 => (c, "burst"),
+            _ => (f, blamed(&invalid)),
         };
         object.error(report, field, &remedy(&invalid));
+    } else if let Some(count) = config.local_count()
+        && let Err(invalid) = shape(behavior, Rate::new(count, SECOND), warm_up, count, cold)
+    {
+        match blamed(&invalid) {
+            "count" => c.error(report, "localCount", &remedy(&invalid)),
+            field => f.error(report, field, &remedy(&invalid)),
+        }
     }
     for listed in numbers.items {
         if let Err(invalid) = build(config, behavior, warm_up, listed.item.count) {
             listed.error(report, &remedy(&invalid));
         }
+    }
+}
+
+/// The same for a flow rule without a server.
+pub(super) fn check_local(
+    f: &Object<'_>,
+    report: &mut Report<'_>,
+    behavior: ControlBehavior,
+    numbers: &Numbers<'_, '_>,
+) {
+    let (count, cold) = (numbers.count, Rare::DEFAULT.cold_factor.into());
+    let rate = Rate::new(count, SECOND);
+    if let Err(invalid) = shape(behavior, rate, numbers.warm_up(), count, cold) {
+        f.error(report, blamed(&invalid), &remedy(&invalid));
+    }
+}
+
+impl Numbers<'_, '_> {
+    fn warm_up(&self) -> Duration {
+        Duration::from_secs(self.warm_up.max(1).unsigned_abs())
+    }
+}
+
+/// The field of the rule that is to blame.
+fn blamed(invalid: &Invalid) -> &'static str {
+    match invalid {
+        Invalid::Period(_) | Invalid::WarmUpTooLong { .. } => "warmUpPeriodSec",
+        _ => "count",
     }
 }
 
@@ -50,16 +89,8 @@ fn build(
     count: f64,
 ) -> Result<(), Invalid> {
     let window = Duration::from_millis(config.window.interval_ms());
-    match behavior {
-        ControlBehavior::Reject => {}
-        ControlBehavior::Pacing => return config.rate(count).map(drop),
-        ControlBehavior::WarmUp => {
-            return WarmUpCurve::new(count, warm_up, config.cold_factor()).map(drop);
-        }
-        ControlBehavior::WarmUpPacing => {
-            let (cold, longest) = (config.cold_factor(), Duration::ZERO);
-            return WarmUpPacing::new(count, warm_up, cold, longest).map(drop);
-        }
+    if behavior != ControlBehavior::Reject {
+        return shape(behavior, config.rate(count), warm_up, count, config.cold_factor());
     }
     match &config.algorithm {
         // They take every count that a rule can have.
@@ -70,6 +101,23 @@ fn build(
         | Algorithm::LeakyBucket { burst }
         | Algorithm::Gcra { burst } => {
             TokenBucket::new(config.rate(count)?, burst.of(count, 1.0)).map(drop)
+        }
+    }
+}
+
+fn shape(
+    behavior: ControlBehavior,
+    rate: Result<Rate, Invalid>,
+    warm_up: Duration,
+    count: f64,
+    cold: u32,
+) -> Result<(), Invalid> {
+    match behavior {
+        ControlBehavior::Reject => Ok(()),
+        ControlBehavior::Pacing => rate.map(drop),
+        ControlBehavior::WarmUp => WarmUpCurve::new(count, warm_up, cold).map(drop),
+        ControlBehavior::WarmUpPacing => {
+            WarmUpPacing::new(count, warm_up, cold, Duration::ZERO).map(drop)
         }
     }
 }

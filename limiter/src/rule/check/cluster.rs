@@ -7,7 +7,8 @@ use super::{
     lease::lease,
 };
 use crate::rule::{
-    Algorithm, ClusterConfig, ControlBehavior, FallbackPolicy, Mode, OverloadPolicy, Scope,
+    Algorithm, COUNT_MAX, ClusterConfig, ControlBehavior, FallbackPolicy, Mode, OverloadPolicy,
+    Scope,
     cluster::Rare,
     object::{Object, Owner},
     report::Report,
@@ -88,7 +89,7 @@ fn rare(c: &mut Object<'_>, report: &mut Report<'_>, of: Of, algorithm: &Algorit
     let is_idle = !warms_up && cold.is_some_and(|cold| cold != default);
     c.idle(report, "coldFactor", is_idle, "only controlBehavior 1 and 3 of a flow rule warm up");
     Rare {
-        local_count: c.threshold(report, "localCount"),
+        local_count: c.measure(report, "localCount", "calls per second", COUNT_MAX),
         lease: lease(c, report, of, algorithm),
         resource_timeout_ms,
         client_offline_ms,

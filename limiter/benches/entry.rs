@@ -1,0 +1,210 @@
+//! What a call costs that the local engine guards, from enter to exit, beside the keyed check of the
+//! `governor` crate, which is told of no end: one thread and two, each with a resource of its own.
+//!
+//! Neither side reads a clock: ours is told the tick, governor's clock is a number in memory. Both
+//! stand still during a batch and then move on by about the time that a batch takes. Every call
+//! passes, which is checked.
+//!
+//! `cargo bench -p limiter --bench entry [-- --quick]` prints a line of JSON for each case:
+//! nanoseconds that a thread takes for a call, and how many times governor's that is, in the median
+//! of alternating rounds, with the smallest and the largest; and, for two threads, how many times
+//! as many calls they make together as one thread alone.
+
+use std::{
+    error::Error,
+    io::Write as _,
+    num::NonZeroU32,
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use governor::{
+    Quota, RateLimiter, clock::FakeRelativeClock, middleware::NoOpMiddleware, nanos::Nanos,
+    state::keyed::DashMapStateStore,
+};
+use limiter::{
+    Clock, MonotonicClock, Tick,
+    local::{Call, EntryType, LocalEngine, LocalSettings, Step},
+    rule,
+};
+use serde_json::json;
+
+/// Calls at one time.
+const BATCH: usize = 1_000;
+/// How far time moves from batch to batch: 100 ns a call.
+const BATCH_TIME: Duration = Duration::from_micros(100);
+const RESOURCES: [&str; 2] = ["GET:/api/v1/orders/{id}", "GET:/api/v1/customers/{id}"];
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Something that guards calls, with a limit that is never reached.
+trait Subject: Sync {
+    fn name(&self) -> &'static str;
+
+    /// Guards a batch of calls, and gives how many passed.
+    fn calls(&self, resource: &'static str) -> usize;
+
+    /// Moves time on.
+    fn advance(&self);
+}
+
+struct Governor {
+    limiter:
+        RateLimiter<&'static str, DashMapStateStore<&'static str>, FakeRelativeClock, Unmeasured>,
+    clock: FakeRelativeClock,
+}
+
+type Unmeasured = NoOpMiddleware<Nanos>;
+
+impl Governor {
+    fn new() -> Outcome<Self> {
+        // One token a nanosecond, and four seconds' worth of them to start with.
+        let quota = Quota::with_period(Duration::from_nanos(1)).ok_or("quota")?;
+        let clock = FakeRelativeClock::default();
+        let store = DashMapStateStore::default();
+        let limiter = RateLimiter::new(quota.allow_burst(NonZeroU32::MAX), store, clock.clone());
+        Ok(Self { limiter, clock })
+    }
+}
+
+impl Subject for Governor {
+    fn name(&self) -> &'static str {
+        "governor, keyed"
+    }
+
+    fn calls(&self, resource: &'static str) -> usize {
+        (0..BATCH).filter(|_| self.limiter.check_key(&resource).is_ok()).count()
+    }
+
+    fn advance(&self) {
+        self.clock.advance(BATCH_TIME);
+    }
+}
+
+struct Tollgate {
+    name: &'static str,
+    engine: Arc<LocalEngine>,
+    entry_type: EntryType,
+    now: AtomicU64,
+}
+
+impl Tollgate {
+    fn new(name: &'static str, has_rule: bool, entry_type: EntryType) -> Outcome<Self> {
+        let engine = Arc::new(LocalEngine::new(LocalSettings::default()));
+        if has_rule {
+            let rules = RESOURCES.map(|name| json!({"resource": name, "count": 1e12}));
+            let text = json!(rules).to_string();
+            let parsed = rule::parse(&text, "bench", "", rule::Contents::Flow, false)?;
+            engine.load_flow(parsed.rules.flow);
+        }
+        let now = AtomicU64::new(Tick::from_ms(1_800_000_000_000).0);
+        Ok(Self { name, engine, entry_type, now })
+    }
+}
+
+impl Subject for Tollgate {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn calls(&self, resource: &'static str) -> usize {
+        // Relaxed, here and below: the number is the whole state.
+        let now = Tick(self.now.load(Ordering::Relaxed));
+        let passes = |_: &usize| {
+            let call = Call::new(resource).entry_type(self.entry_type);
+            let Step::Passed(entry) = self.engine.enter(now, call) else { return false };
+            entry.exit(now);
+            true
+        };
+        (0..BATCH).filter(passes).count()
+    }
+
+    fn advance(&self) {
+        let ns = u64::try_from(BATCH_TIME.as_nanos()).unwrap_or(u64::MAX);
+        self.now.fetch_add(ns, Ordering::Relaxed);
+    }
+}
+
+/// Nanoseconds that each of `threads` threads takes for one of its calls.
+fn measure(subject: &dyn Subject, threads: usize, batches: usize) -> Outcome<f64> {
+    let clock = MonotonicClock::start();
+    let start = Barrier::new(threads);
+    let work = |resource: &'static str, is_first: bool| {
+        start.wait();
+        let began = clock.now();
+        let mut passed = 0;
+        for _ in 0..batches {
+            passed += subject.calls(resource);
+            if is_first {
+                subject.advance();
+            }
+        }
+        (clock.now().since(began), passed)
+    };
+    let results: Vec<_> = thread::scope(|scope| {
+        let resources = RESOURCES.iter().take(threads).enumerate();
+        let handles: Vec<_> = resources
+            .map(|(number, resource)| scope.spawn(move || work(resource, number == 0)))
+            .collect();
+        handles.into_iter().map(thread::ScopedJoinHandle::join).collect()
+    });
+    let mut slowest = Duration::ZERO;
+    for result in results {
+        let (took, passed) = result.map_err(|_| "a thread panicked")?;
+        if passed != batches * BATCH {
+            return Err(format!("{}: {passed} passed", subject.name()).into());
+        }
+        slowest = slowest.max(took);
+    }
+    #[expect(clippy::cast_precision_loss, reason = "millions")]
+    let calls = (batches * BATCH) as f64;
+    Ok(slowest.as_secs_f64() * 1e9 / calls)
+}
+
+/// Median, smallest, largest.
+fn spread(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
+    [at(values.len() / 2), at(0), at(values.len().saturating_sub(1))]
+}
+
+fn main() -> Outcome<()> {
+    let quick = std::env::args().any(|arg| arg == "--quick");
+    let (rounds, batches) = if quick { (3, 500) } else { (9, 3_000) };
+    let subjects: [Box<dyn Subject>; 4] = [
+        Box::new(Governor::new()?),
+        Box::new(Tollgate::new("tollgate, no rule", false, EntryType::Out)?),
+        Box::new(Tollgate::new("tollgate, one flow rule", true, EntryType::Out)?),
+        Box::new(Tollgate::new("tollgate, one flow rule, inbound", true, EntryType::In)?),
+    ];
+    // By subject: nanoseconds of one thread and of two, round by round; the first only warms up.
+    let mut times = vec![[Vec::new(), Vec::new()]; subjects.len()];
+    for round in 0..=rounds {
+        for (subject, times) in subjects.iter().zip(&mut times) {
+            for (threads, times) in (1..).zip(times) {
+                let ns = measure(&**subject, threads, batches)?;
+                if round > 0 {
+                    times.push(ns);
+                }
+            }
+        }
+    }
+    let reference = times.first().cloned().unwrap_or_default();
+    for (subject, times) in subjects.iter().zip(&times) {
+        let [alone, _] = times;
+        for ((threads, ns), of) in (1_u32..).zip(times).zip(&reference) {
+            let ratios = ns.iter().zip(of).map(|(ns, of)| ns / of).collect();
+            let gains = alone.iter().zip(ns).map(|(one, ns)| f64::from(threads) * one / ns);
+            let line = json!({
+                "subject": subject.name(), "threads": threads, "ns": spread(ns.clone()),
+                "times_governor": spread(ratios), "times_one_thread": spread(gains.collect()),
+            });
+            writeln!(std::io::stdout(), "{line}")?;
+        }
+    }
+    Ok(())
+}

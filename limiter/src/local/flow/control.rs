@@ -1,0 +1,175 @@
+//! What one flow rule remembers and how it decides (`DefaultController`, `WarmUpController`,
+//! `ThrottlingController`, `WarmUpRateLimiterController`).
+//!
+//! Warm-up and pacing are those of [`crate::algorithm`], which mend what is wrong in Java: warm-ups
+//! that never open or never fill again, and pacing in whole milliseconds, which limits nothing above
+//! 2 000 a second, and nothing at all for a count of 0.
+
+use std::time::Duration;
+
+use super::related::Counters;
+use crate::{
+    Tick,
+    algorithm::{
+        Algorithm as _, Invalid, LeakyQueue, Line, Rate, Reserve, Verdict as Paced, WarmUpCurve,
+        WarmUpPacing, WarmUpPacingState,
+    },
+    local::stat::as_f64,
+    rule::{ControlBehavior, FallbackPolicy, FlowRule, Grade},
+};
+
+/// `csp.sentinel.flow.cold.factor`.
+const COLD_FACTOR: u32 = 3;
+const SECOND: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) enum Control {
+    /// At most `count` calls in progress.
+    Threads {
+        count: f64,
+    },
+    /// At most `count` tokens a second.
+    Reject {
+        count: f64,
+    },
+    WarmUp {
+        curve: WarmUpCurve,
+        reserve: Reserve,
+    },
+    Pacing {
+        queue: LeakyQueue,
+        line: Line,
+    },
+    WarmUpPacing {
+        pacing: WarmUpPacing,
+        state: WarmUpPacingState,
+    },
+    /// A cluster rule without a server whose `fallbackPolicy` is `block`.
+    Never,
+}
+
+/// What one rule says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Pass,
+    Wait(Duration),
+    Block,
+}
+
+/// How warm a rule is that warms up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WarmUpReading {
+    /// Stored tokens above which the service is cold.
+    pub warning: u64,
+    /// Most tokens that are stored.
+    pub max: u64,
+    /// Seconds a token by which each stored one above `warning` slows down.
+    pub slope: f64,
+    /// Tokens stored now; 0 before the first call, which makes it cold.
+    pub stored: u64,
+}
+
+impl Control {
+    /// `None` when nothing is to be checked: a cluster rule without a server that lets pass. A rule
+    /// that was parsed can always be enforced; one that cannot, refuses.
+    pub(super) fn new(rule: &FlowRule) -> Option<Self> {
+        let (count, cold) = match &rule.cluster {
+            None => (rule.count, COLD_FACTOR),
+            Some(cluster) => match cluster.fallback {
+                FallbackPolicy::Pass => return None,
+                FallbackPolicy::Block => return Some(Self::Never),
+                FallbackPolicy::Local | FallbackPolicy::Share => {
+                    (cluster.local_count().unwrap_or(rule.count), cluster.cold_factor())
+                }
+            },
+        };
+        if rule.grade == Grade::Thread {
+            return Some(Self::Threads { count });
+        }
+        Some(Self::shaping(rule, count, cold).unwrap_or(Self::Never))
+    }
+
+    fn shaping(rule: &FlowRule, count: f64, cold: u32) -> Result<Self, Invalid> {
+        let period = Duration::from_secs(rule.warm_up_period_sec.into());
+        let longest = Duration::from_millis(rule.max_queueing_time_ms.into());
+        Ok(match rule.behavior {
+            ControlBehavior::Reject => Self::Reject { count },
+            ControlBehavior::WarmUp => {
+                let curve = WarmUpCurve::new(count, period, cold)?;
+                Self::WarmUp { curve, reserve: Reserve::default() }
+            }
+            ControlBehavior::Pacing => {
+                let queue = LeakyQueue::new(Rate::new(count, SECOND)?, longest);
+                Self::Pacing { queue, line: Line::default() }
+            }
+            ControlBehavior::WarmUpPacing => {
+                let pacing = WarmUpPacing::new(count, period, cold, longest)?;
+                Self::WarmUpPacing { pacing, state: WarmUpPacingState::default() }
+            }
+        })
+    }
+
+    /// Whether `n` more tokens may go, now or later. Windows only look; queues book.
+    #[inline]
+    pub(super) fn check(&mut self, now: Tick, seen: &impl Counters, n: u64) -> Verdict {
+        match self {
+            Self::Reject { count } => {
+                let fits = as_f64(seen.passed() + n) <= *count && seen.spares_booked(n, *count);
+                if fits { Verdict::Pass } else { Verdict::Block }
+            }
+            Self::Threads { count } => {
+                #[expect(clippy::cast_precision_loss, reason = "calls in progress")]
+                let threads = seen.threads() as f64;
+                if threads + as_f64(n) <= *count { Verdict::Pass } else { Verdict::Block }
+            }
+            Self::WarmUp { curve, reserve } => {
+                curve.advance(reserve, now, seen.previous_pass());
+                let threshold = curve.threshold(reserve);
+                let fits = curve.admits(threshold, seen.passed(), n);
+                if fits { Verdict::Pass } else { Verdict::Block }
+            }
+            Self::Pacing { queue, line } => queue.try_take(line, now, n).into(),
+            Self::WarmUpPacing { pacing, state } => {
+                pacing.take_after(state, now, n, seen.previous_pass()).into()
+            }
+            Self::Never => Verdict::Block,
+        }
+    }
+
+    /// Whether asking twice books twice.
+    pub(super) const fn is_queue(&self) -> bool {
+        matches!(self, Self::Pacing { .. } | Self::WarmUpPacing { .. })
+    }
+
+    /// The threshold of a plain window, from which prioritized calls may borrow.
+    pub(super) const fn count(&self) -> Option<f64> {
+        match self {
+            Self::Reject { count } => Some(*count),
+            _ => None,
+        }
+    }
+
+    pub(super) fn warm_up(&self) -> Option<WarmUpReading> {
+        let (curve, reserve) = match self {
+            Self::WarmUp { curve, reserve } => (curve, reserve),
+            Self::WarmUpPacing { pacing, state } => (pacing.curve(), state.reserve()),
+            _ => return None,
+        };
+        Some(WarmUpReading {
+            warning: curve.warning(),
+            max: curve.max(),
+            slope: curve.slope(),
+            stored: reserve.tokens(),
+        })
+    }
+}
+
+impl From<Paced> for Verdict {
+    fn from(verdict: Paced) -> Self {
+        match verdict {
+            Paced::Pass { .. } => Self::Pass,
+            Paced::Wait { wait } => Self::Wait(wait),
+            Paced::Block { .. } => Self::Block,
+        }
+    }
+}

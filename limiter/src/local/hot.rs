@@ -1,0 +1,119 @@
+//! The hot-parameter rules of one resource and its gateway rules, which are hot-parameter rules of
+//! another slot.
+
+use super::{
+    Arg,
+    gateway::{GatewayRequest, GatewayRules},
+    open,
+    param::{Held, HotRules},
+};
+use crate::{
+    Tick,
+    cluster::values::Room,
+    rule::{FallbackPolicy, GatewayFlowRule, ParamRule, ResourceMode},
+    sync::Arc,
+};
+
+/// The gateway rules of a resource: what is an argument, and what is held to a count.
+#[derive(Debug)]
+pub(super) struct Gateway {
+    pub(super) rules: Arc<GatewayRules>,
+    pub(super) hot: HotRules,
+    pub(super) held: HeldList,
+}
+
+/// Where the hot values of open entries count as in progress, by the entry's place. Places are used
+/// again, so that only a new maximum allocates.
+#[derive(Debug, Default)]
+pub(super) struct HeldList(Vec<Held>);
+
+impl HeldList {
+    /// A call at a place begins with these arguments.
+    pub(super) fn enter(&mut self, hot: &mut HotRules, args: &[Arg<'_>], place: u32) {
+        if place == open::NONE {
+            return;
+        }
+        let place = place as usize;
+        if self.0.len() <= place {
+            self.0.resize_with(place + 1, Held::default);
+        }
+        if let Some(held) = self.0.get_mut(place) {
+            *held = hot.enter(args);
+        }
+    }
+
+    /// The call at the place ends.
+    pub(super) fn leave(&mut self, hot: &mut HotRules, now: Tick, place: u32) {
+        if let Some(held) = self.0.get_mut(place as usize) {
+            hot.leave(now, &std::mem::take(held));
+        }
+    }
+}
+
+/// A request on its way through a gateway.
+#[derive(Clone, Copy)]
+pub(super) struct GatewayCall<'a> {
+    pub(super) mode: ResourceMode,
+    pub(super) request: &'a dyn GatewayRequest,
+}
+
+impl std::fmt::Debug for GatewayCall<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GatewayCall").field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
+impl<'a> GatewayCall<'a> {
+    /// The arguments that `rules` look at.
+    pub(super) fn args(&self, rules: &GatewayRules) -> Vec<Arg<'a>> {
+        rules.args(self.mode, self.request).into_iter().map(Arg::from).collect()
+    }
+}
+
+/// Puts `rules` in place of `hot`, which keeps what equal rules hold.
+pub(super) fn replace(hot: &mut Option<HotRules>, rules: &[Arc<ParamRule>], room: &Room) {
+    if hot.is_none() && rules.is_empty() {
+        return;
+    }
+    let mut new = HotRules::new(rules, room);
+    if let Some(old) = hot.take() {
+        new.adopt(old);
+    }
+    *hot = Some(new);
+}
+
+/// The same for gateway rules.
+pub(super) fn replace_gateway(
+    gateway: &mut Option<Gateway>,
+    rules: &[GatewayFlowRule],
+    room: &Room,
+) {
+    if gateway.is_none() && rules.is_empty() {
+        return;
+    }
+    let rules = GatewayRules::new(rules);
+    let hot_rules: Vec<Arc<ParamRule>> = rules.rules().iter().cloned().map(Arc::new).collect();
+    let (mut hot, held) = match gateway.take() {
+        Some(gateway) => (Some(gateway.hot), gateway.held),
+        None => (None, HeldList::default()),
+    };
+    replace(&mut hot, &hot_rules, room);
+    *gateway = hot.map(|hot| Gateway { rules: Arc::new(rules), hot, held });
+}
+
+/// A rule as it is checked here: one that a token server would check, by its fallback policy.
+/// `None`: not at all.
+pub(super) fn without_server(rule: &Arc<ParamRule>) -> Option<Arc<ParamRule>> {
+    let Some(cluster) = &rule.cluster else { return Some(Arc::clone(rule)) };
+    match (cluster.fallback, cluster.local_count()) {
+        (FallbackPolicy::Pass, _) => None,
+        (FallbackPolicy::Block, _) => {
+            let rule = ParamRule { count: 0.0, items: Vec::new(), ..ParamRule::clone(rule) };
+            Some(Arc::new(rule))
+        }
+        (FallbackPolicy::Local | FallbackPolicy::Share, None) => Some(Arc::clone(rule)),
+        (FallbackPolicy::Local | FallbackPolicy::Share, Some(count)) => {
+            Some(Arc::new(ParamRule { count, ..ParamRule::clone(rule) }))
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Rules in place of rules.
+//!
+//! Each kind is loaded by itself and whole. Rules equal to those in force keep what they remember;
+//! the counters of nodes stay whatever is loaded. A list that is equal to the one before changes
+//! nothing.
+
+use foldhash::quality::RandomState;
+use hashbrown::HashSet;
+
+use super::{
+    LocalEngine,
+    rules::{DefaultDegrade, ForResource, Indexed, Rules},
+    system::SystemLimits,
+};
+use crate::{
+    rule::{AuthorityRule, DegradeRule, FlowRule, GatewayFlowRule, ParamRule, SystemRule},
+    sync::Arc,
+};
+
+/// The resource of a rule for all resources that have none of their own.
+const ALL: &str = "*";
+
+/// What became of loaded rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Loaded {
+    /// Rules in force. Of equal ones there is one.
+    pub rules: usize,
+    /// The resources of rules that are not in force. The parsers of [`crate::rule`] let none of
+    /// them through: their pattern cannot be read, or a default rule is not for `*`.
+    pub refused: Vec<Box<str>>,
+}
+
+impl LocalEngine {
+    /// Loads flow rules. What an equal rule remembers, its queue or how warm it is, stays.
+    ///
+    /// A rule with a [`cluster`](FlowRule::cluster) configuration is checked here as one without a
+    /// token server: by its fallback policy.
+    pub fn load_flow(&self, rules: Vec<FlowRule>) -> Loaded {
+        self.load(rules, |rules| &mut rules.flow)
+    }
+
+    /// Loads hot-parameter rules; cluster rules as in [`Self::load_flow`].
+    pub fn load_param(&self, rules: Vec<ParamRule>) -> Loaded {
+        self.load(rules, |rules| &mut rules.param)
+    }
+
+    /// Loads the rules of circuit breakers. The breaker of an equal rule stays as it is, others
+    /// begin closed.
+    pub fn load_degrade(&self, rules: Vec<DegradeRule>) -> Loaded {
+        self.load(rules, |rules| &mut rules.degrade)
+    }
+
+    /// Loads the rules, of resource `*`, of breakers for each resource that has none of its own
+    /// and is not `excluded`.
+    pub fn load_default_degrade(&self, rules: Vec<DegradeRule>, excluded: &[&str]) -> Loaded {
+        let (all, others): (Vec<_>, Vec<_>) =
+            rules.into_iter().partition(|rule| &*rule.resource == ALL);
+        let mut default = DefaultDegrade {
+            rules: Vec::with_capacity(all.len()),
+            excluded: excluded.iter().map(|name| Box::from(*name)).collect(),
+        };
+        for rule in all {
+            if default.rules.iter().all(|other| **other != rule) {
+                default.rules.push(Arc::new(rule));
+            }
+        }
+        let loaded = Loaded {
+            rules: default.rules.len(),
+            refused: others.into_iter().map(|rule| rule.resource).collect(),
+        };
+        self.shared.change(|old| {
+            let is_new = *old.default_degrade != default;
+            is_new.then(|| Rules { default_degrade: Arc::new(default), ..old.clone() })
+        });
+        loaded
+    }
+
+    /// Loads who may call which resource. Of several rules for a resource the first counts.
+    pub fn load_authority(&self, mut rules: Vec<AuthorityRule>) -> Loaded {
+        let mut seen = HashSet::<_, RandomState>::default();
+        rules.retain(|rule| seen.insert(rule.resource.clone()));
+        self.load(rules, |rules| &mut rules.authority)
+    }
+
+    /// Loads gateway rules.
+    pub fn load_gateway(&self, rules: Vec<GatewayFlowRule>) -> Loaded {
+        self.load(rules, |rules| &mut rules.gateway)
+    }
+
+    /// Loads the limits of all inbound calls, the smallest of each over all rules;
+    /// [`Loaded::rules`] are the limits that are set.
+    pub fn load_system(&self, rules: &[SystemRule]) -> Loaded {
+        let limits = SystemLimits::of(rules);
+        self.shared.inbound.set_limits(limits);
+        Loaded { rules: limits.len(), refused: Vec::new() }
+    }
+
+    fn load<R: ForResource>(
+        &self,
+        rules: Vec<R>,
+        place: impl FnOnce(&mut Rules) -> &mut Arc<Indexed<R>>,
+    ) -> Loaded {
+        let (indexed, refused) = Indexed::new(rules);
+        let loaded = Loaded {
+            rules: indexed.all().len(),
+            refused: refused.into_iter().map(|rule| rule.resource().into()).collect(),
+        };
+        self.shared.change(|old| {
+            let mut rules = old.clone();
+            let place = place(&mut rules);
+            if place.all() == indexed.all() {
+                return None;
+            }
+            *place = Arc::new(indexed);
+            rules.relate();
+            Some(rules)
+        });
+        loaded
+    }
+}

@@ -1,0 +1,28 @@
+//! Who wants to know what happens.
+
+use std::fmt::Debug;
+
+use super::{Block, BreakerState, Seen};
+use crate::{Tick, rule::DegradeRule};
+
+/// Hears of refusals and of circuit breakers; see
+/// [`LocalEngine::observe`](super::LocalEngine::observe). No lock of the engine is held meanwhile.
+pub trait Observer: Debug + Send + Sync {
+    /// A call was refused: what a block log writes.
+    fn blocked(&self, now: Tick, call: &Seen<'_>, block: &Block) {
+        let _ = (now, call, block);
+    }
+
+    /// A breaker of a resource went from one state into another. When calls race, what happened
+    /// first may be told last.
+    fn turned(
+        &self,
+        now: Tick,
+        resource: &str,
+        rule: &DegradeRule,
+        from: BreakerState,
+        to: BreakerState,
+    ) {
+        let _ = (now, resource, rule, from, to);
+    }
+}

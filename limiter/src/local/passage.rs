@@ -1,0 +1,252 @@
+//! One call's way through the chain.
+//!
+//! A turn runs under the resource's lock until the call is through, must wait, is refused, or comes
+//! to a slot of the user's, during which nothing is locked. Where the flow rules have passed it,
+//! the call is counted, so that check and take are one step; a slot behind that refuses takes it
+//! back.
+
+mod scene;
+mod seat;
+
+use std::time::Duration;
+
+use scene::Scene;
+use seat::seat;
+
+use super::{
+    Arg, Block, Call, Entry, EntryType, LocalEngine, Outcome, Said, Seen, Slot, SlotName, Step,
+    Waiting,
+    block::By,
+    breakers::Turned,
+    chain::Key,
+    context::CallContext,
+    entry::{Progress, Ticket},
+    gateway::GatewayRules,
+    inbound,
+    node::NONE,
+    param::ParamPlace,
+    resource::Resource,
+};
+use crate::{
+    Tick,
+    sync::{Arc, lock},
+};
+
+/// A call on its way: what it asks for, what it has taken, and where it stands.
+#[derive(Debug)]
+pub(super) struct Passage<'a> {
+    call: Call<'a>,
+    context: CallContext<'a>,
+    entry: Entry,
+    place: Place,
+    /// The arguments for gateway rules, and the rules that they are for.
+    gateway: Option<(Arc<GatewayRules>, Vec<Arg<'a>>)>,
+    turned: Turned,
+}
+
+/// Where to go on after a wait, within the slot that it was for.
+#[derive(Debug, Default)]
+struct Place {
+    gateway: ParamPlace,
+    param: ParamPlace,
+    /// A flow rule.
+    rule: usize,
+    /// Whether the tokens are borrowed and counted, and the slots behind flow are skipped.
+    is_borrowed: bool,
+    /// Whether it has waited, so that what was compared before may be different now.
+    has_waited: bool,
+}
+
+/// How far a turn came.
+enum Turn {
+    Through,
+    Wait(Duration),
+    /// At a slot of the user's, which is to be asked at this tick.
+    User(Key, Arc<dyn Slot>, Tick),
+    Refused(Block),
+}
+
+/// How far a call came.
+pub(super) enum Ended {
+    Through,
+    Wait(Duration),
+    Refused(Block),
+}
+
+impl<'a> Passage<'a> {
+    #[inline]
+    pub(super) fn new(resource: Arc<Resource>, now: Tick, call: Call<'a>) -> Self {
+        let context = CallContext::of(&call, &resource.shared);
+        let inbound = match call.entry_type {
+            EntryType::In => resource.shared.inbound.place(resource.hash),
+            EntryType::Out => inbound::NONE,
+        };
+        let ticket = Ticket::new(now, call.count, inbound);
+        let entry = Entry { context: context.of_entry(), resource: Some(resource), ticket };
+        Self { call, context, entry, place: Place::default(), gateway: None, turned: Turned::new() }
+    }
+
+    /// Goes as far as it can at `now`.
+    pub(super) fn run(&mut self, engine: &LocalEngine, now: Tick) -> Ended {
+        if let Some(trace) = &mut self.call.trace {
+            trace.start();
+        }
+        loop {
+            let turn = self.turn(engine, now);
+            if !self.turned.is_empty() {
+                self.tell(now);
+            }
+            match turn {
+                Turn::Through => return Ended::Through,
+                Turn::Wait(wait) => return Ended::Wait(wait),
+                Turn::Refused(block) => return self.refused(engine, now, block),
+                Turn::User(key, slot, now) => {
+                    if let Err(why) = self.ask_user(engine, key, &*slot, now) {
+                        self.tell(now);
+                        return self.refused(engine, now, Block(By::Custom(why)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the caller is told.
+    pub(super) fn step(mut self, engine: &Arc<LocalEngine>, ended: Ended) -> Step<'a> {
+        match ended {
+            Ended::Through => {
+                self.entry.ticket.progress = Progress::Admitted;
+                Step::Passed(self.entry)
+            }
+            Ended::Wait(wait) => Step::Wait(Waiting::new(engine, self, wait)),
+            Ended::Refused(block) => Step::Blocked(block),
+        }
+    }
+
+    fn turn(&mut self, engine: &LocalEngine, now: Tick) -> Turn {
+        let Some(resource) = &self.entry.resource else { return Turn::Through };
+        let mut state = lock(&resource.state);
+        state.refresh(resource);
+        if self.entry.ticket.progress == Progress::Coming
+            && let Some(names) = state.body.flow.related().names()
+        {
+            // Never two resources at once.
+            drop(state);
+            engine.read_related(resource, &names, now);
+            state = lock(&resource.state);
+            state.refresh(resource);
+        }
+        if let (Some(call), Some(gateway)) = (self.call.gateway, &state.body.gateway)
+            && self.gateway.as_ref().is_none_or(|(rules, _)| !Arc::ptr_eq(rules, &gateway.rules))
+        {
+            // The request is the caller's, and may be slow.
+            let rules = Arc::clone(&gateway.rules);
+            drop(state);
+            let args = call.args(&rules);
+            self.gateway = Some((rules, args));
+            state = lock(&resource.state);
+            state.refresh(resource);
+        }
+        let state = &mut *state;
+        let now = state.body.see(now);
+        let ticket = &mut self.entry.ticket;
+        let context = self.context.get(&resource.shared);
+        if ticket.seat.context == NONE {
+            ticket.created = now;
+            ticket.users = state.chain.users();
+            ticket.seat = seat(&mut state.body, &resource.shared, &self.call, context);
+            mark(&mut self.call, SlotName::Nodes, Said::Pass);
+        }
+        state.body.nodes.each(ticket.seat, |stat| stat.advance(now));
+        let mut scene = Scene {
+            shared: &resource.shared,
+            // Before the own one is locked: never two at once.
+            others: resource.shared.inbound.others(ticket.inbound, now),
+            inbound: ticket.inbound(resource, now),
+            body: &mut state.body,
+            ticket,
+            call: &mut self.call,
+            context,
+            now,
+            place: &mut self.place,
+            gateway_args: self.gateway.as_ref().map_or(&[], |(_, args)| args),
+            turned: &mut self.turned,
+        };
+        // A trace shows every slot.
+        let all;
+        let chain = if scene.call.trace.is_some() {
+            all = resource.shared.chain();
+            &*all
+        } else {
+            &state.chain
+        };
+        for (key, link) in chain.after(scene.ticket.reached, scene.ticket.users) {
+            if let Some(turn) = scene.play(key, link) {
+                return turn;
+            }
+            scene.ticket.reached = key;
+        }
+        Turn::Through
+    }
+
+    /// Asks a slot of the user's, while nothing is locked.
+    fn ask_user(
+        &mut self,
+        engine: &LocalEngine,
+        key: Key,
+        slot: &dyn Slot,
+        now: Tick,
+    ) -> Result<(), Box<str>> {
+        let said = slot.enter(now, &self.seen(engine));
+        let (ticket, name) = (&mut self.entry.ticket, SlotName::User(key.order()));
+        if said.is_ok() {
+            ticket.reached = key;
+            mark(&mut self.call, name, Said::Pass);
+        } else if let Some(resource) = &self.entry.resource {
+            let body = &mut lock(&resource.state).body;
+            let now = body.see(now);
+            body.nodes.each(ticket.seat, |stat| stat.advance(now));
+            let mut inbound = ticket.inbound(resource, now);
+            ticket.refuse(body, inbound.as_deref_mut(), now, key, &mut self.turned);
+            mark(&mut self.call, name, Said::Block);
+        }
+        said
+    }
+
+    fn refused(&mut self, engine: &LocalEngine, now: Tick, block: Block) -> Ended {
+        if let Some(resource) = self.entry.resource.take() {
+            let ticket = &self.entry.ticket;
+            let ended = (ticket.count, ticket.rt_ms(now));
+            ticket.tell_users(&resource, now, ended, Outcome::Refused);
+            let observers = engine.shared.observers();
+            for observer in observers.iter() {
+                observer.blocked(now, &self.seen(engine), &block);
+            }
+        }
+        Ended::Refused(block)
+    }
+
+    fn tell(&mut self, now: Tick) {
+        if let Some(resource) = &self.entry.resource {
+            resource.tell(now, &mut self.turned);
+        }
+    }
+
+    fn seen<'s>(&'s self, engine: &'s LocalEngine) -> Seen<'s> {
+        Seen {
+            resource: self.call.resource,
+            context: &self.context.get(&engine.shared).name,
+            origin: self.call.origin,
+            entry_type: self.call.entry_type,
+            count: self.call.count,
+            prioritized: self.call.prioritized,
+            args: self.call.args,
+        }
+    }
+}
+
+#[inline]
+fn mark(call: &mut Call<'_>, slot: SlotName, said: Said) {
+    if let Some(trace) = &mut call.trace {
+        trace.mark(slot, said);
+    }
+}

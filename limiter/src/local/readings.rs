@@ -1,0 +1,170 @@
+//! What an engine tells of its resources.
+
+use std::time::Duration;
+
+use super::{
+    BreakerState, LocalEngine, NodeReading, Second, WarmUpReading,
+    breaker::Breaker,
+    resource::{Body, Name, Resource},
+};
+use crate::{
+    Tick,
+    rule::{DegradeRule, ParamRule},
+    sync::{Arc, lock},
+};
+
+/// The name that Sentinel gives the node of all inbound calls.
+pub const TOTAL_INBOUND: &str = "__total_inbound_traffic__";
+
+/// Entries of a resource that are open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenReading {
+    /// The resource.
+    pub resource: Box<str>,
+    /// How long the oldest of them has been open.
+    pub oldest: Duration,
+}
+
+/// One circuit breaker of a resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BreakerReading {
+    /// Its rule.
+    pub rule: Arc<DegradeRule>,
+    /// Its state.
+    pub state: BreakerState,
+    /// When it lets a probe through, if it is open.
+    pub retry_at: Option<Tick>,
+}
+
+/// The hot parameters of a resource.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ParamReading {
+    /// Values with a counter of their own, but for those that a rule's items name.
+    pub values: usize,
+    /// How often a value found no room and was counted with others.
+    pub overflow_uses: u64,
+    /// How often a rule did not find its argument in a call, each rule by itself; rules that are
+    /// gone are not among them.
+    pub missing: Vec<(Arc<ParamRule>, u64)>,
+    /// How often any rule did not find its argument.
+    pub param_missing: u64,
+}
+
+impl LocalEngine {
+    /// The circuit breakers of a resource, in the order of checking.
+    #[must_use]
+    pub fn breakers(&self, now: Tick, resource: &str) -> Vec<BreakerReading> {
+        let reading = |breaker: &Breaker| BreakerReading {
+            rule: Arc::clone(breaker.rule()),
+            state: breaker.state(),
+            retry_at: breaker.retry_at(),
+        };
+        self.look_at_rules(now, resource, |body| body.breakers.iter().map(reading).collect())
+    }
+
+    /// What the hot-parameter rules of a resource have counted.
+    #[must_use]
+    pub fn params(&self, now: Tick, resource: &str) -> ParamReading {
+        let read = |body: &Body| {
+            let hot = body.hot.as_ref()?;
+            let counted = hot.counted();
+            Some(ParamReading {
+                values: hot.values(),
+                overflow_uses: counted.overflow_uses,
+                missing: hot.missing().map(|(rule, times)| (Arc::clone(rule), times)).collect(),
+                param_missing: counted.missing,
+            })
+        };
+        let reading = self.find(resource).and_then(|resource| resource.look(now, read));
+        reading.unwrap_or_default()
+    }
+
+    /// The counters of a resource over all its calls; `None` for one that was never called.
+    #[must_use]
+    pub fn node(&self, now: Tick, resource: &str) -> Option<NodeReading> {
+        Some(self.find(resource)?.look(now, |body| body.nodes.cluster.reading()))
+    }
+
+    /// The counters of all resources over all their calls, in order of their names.
+    #[must_use]
+    pub fn nodes(&self, now: Tick) -> Vec<(Box<str>, NodeReading)> {
+        self.each(now, |name, body| (name.into(), body.nodes.cluster.reading()))
+    }
+
+    /// The counters of a resource by the origin of its calls.
+    #[must_use]
+    pub fn origins(&self, now: Tick, resource: &str) -> Vec<(Box<str>, NodeReading)> {
+        let read = |body: &Body| {
+            let origins = body.nodes.origins();
+            origins.map(|(origin, stat)| (origin.into(), stat.reading())).collect()
+        };
+        self.find(resource).map(|resource| resource.look(now, read)).unwrap_or_default()
+    }
+
+    /// The counters of all inbound calls.
+    #[must_use]
+    pub fn inbound(&self, now: Tick) -> NodeReading {
+        self.shared.inbound.sum(now).reading()
+    }
+
+    /// The classification and the ended seconds of each resource, after the second that holds
+    /// `since`; what the metric log writes. Nothing older than a minute is kept.
+    #[must_use]
+    pub fn seconds(&self, now: Tick, since: Tick) -> Vec<(Box<str>, u8, Vec<Second>)> {
+        let resources = self.resources.all();
+        let read = |body: &Body| body.nodes.cluster.seconds_after(since);
+        let seconds = |resource: &Resource| resource.look(now, read);
+        resources
+            .iter()
+            .map(|resource| {
+                (resource.name.text().into(), resource.resource_type, seconds(resource))
+            })
+            .collect()
+    }
+
+    /// The resources that have open entries, each with the age of the oldest: one that grows and
+    /// grows is a guard that nobody dropped.
+    #[must_use]
+    pub fn open_entries(&self, now: Tick) -> Vec<OpenReading> {
+        let read = |name: &str, body: &Body| {
+            let oldest = now.since(body.open.oldest()?);
+            Some(OpenReading { resource: name.into(), oldest })
+        };
+        self.each(now, read).into_iter().flatten().collect()
+    }
+
+    /// How warm the flow rules of a resource are that warm up, in the order of checking, as its
+    /// last call left them.
+    #[must_use]
+    pub fn warm_ups(&self, now: Tick, resource: &str) -> Vec<WarmUpReading> {
+        self.look_at_rules(now, resource, |body| body.flow.warm_ups().collect())
+    }
+
+    /// Reads the rules of a resource with what they remember, which is nothing if it was never
+    /// called.
+    fn look_at_rules<T>(&self, now: Tick, name: &str, read: impl FnOnce(&Body) -> T) -> T {
+        let found = self.find(name).unwrap_or_else(|| {
+            let shared = Arc::clone(&self.shared);
+            Arc::new(Resource::new(Name::Own(name.into()), 0, 0, shared))
+        });
+        found.look(now, read)
+    }
+
+    pub(super) fn each<T>(&self, now: Tick, mut read: impl FnMut(&str, &Body) -> T) -> Vec<T> {
+        let all = self.resources.all();
+        all.iter()
+            .map(|resource| resource.look(now, |body| read(resource.name.text(), body)))
+            .collect()
+    }
+}
+
+impl Resource {
+    /// Reads it at `now`, with the rules in force.
+    pub(super) fn look<T>(&self, now: Tick, read: impl FnOnce(&Body) -> T) -> T {
+        let mut state = lock(&self.state);
+        state.refresh(self);
+        let now = state.body.see(now);
+        state.body.nodes.advance(now);
+        read(&state.body)
+    }
+}

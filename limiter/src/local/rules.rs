@@ -1,0 +1,196 @@
+//! The rules in force, found by the resource that they are for.
+
+use foldhash::quality::RandomState;
+use hashbrown::{HashMap, HashSet};
+
+use super::resource::Name;
+use crate::{
+    rule::{AuthorityRule, DegradeRule, FlowRule, GatewayFlowRule, ParamRule, Pattern, Strategy},
+    sync::Arc,
+};
+
+/// Between the texts of several patterns in one name.
+const BETWEEN: &str = "\n";
+
+/// One immutable set of all kinds of rules.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rules {
+    pub(super) flow: Arc<Indexed<FlowRule>>,
+    pub(super) param: Arc<Indexed<ParamRule>>,
+    pub(super) degrade: Arc<Indexed<DegradeRule>>,
+    pub(super) authority: Arc<Indexed<AuthorityRule>>,
+    pub(super) gateway: Arc<Indexed<GatewayFlowRule>>,
+    pub(super) default_degrade: Arc<DefaultDegrade>,
+    /// Resources that flow rules of others compare with.
+    pub(super) related: Arc<HashSet<Box<str>, RandomState>>,
+}
+
+/// The breakers of resources that have no rule of their own.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct DefaultDegrade {
+    pub(super) rules: Vec<Arc<DegradeRule>>,
+    /// Resources that have none all the same.
+    pub(super) excluded: HashSet<Box<str>, RandomState>,
+}
+
+/// What is asked of every rule that is for a resource.
+pub(super) trait ForResource: PartialEq {
+    /// A name, or the text of a pattern.
+    fn resource(&self) -> &str;
+    /// Whether it is a pattern.
+    fn is_pattern(&self) -> bool;
+}
+
+/// Rules of one kind, by name and by pattern, in the order of their list.
+#[derive(Debug)]
+pub(super) struct Indexed<R> {
+    all: Vec<Arc<R>>,
+    by_name: HashMap<Box<str>, Vec<Arc<R>>, RandomState>,
+    by_pattern: Vec<(Pattern, Arc<R>)>,
+}
+
+impl<R> Default for Indexed<R> {
+    fn default() -> Self {
+        Self { all: Vec::new(), by_name: HashMap::default(), by_pattern: Vec::new() }
+    }
+}
+
+impl<R: ForResource> Indexed<R> {
+    /// Rules in order; of equal ones the first counts. Gives back those whose pattern cannot be
+    /// read.
+    pub(super) fn new(rules: Vec<R>) -> (Self, Vec<R>) {
+        let (mut indexed, mut refused) = (Self::default(), Vec::new());
+        for rule in rules {
+            if rule.is_pattern() {
+                let Ok(pattern) = Pattern::new(rule.resource()) else {
+                    refused.push(rule);
+                    continue;
+                };
+                if indexed.by_pattern.iter().all(|(_, other)| **other != rule) {
+                    let rule = Arc::new(rule);
+                    indexed.all.push(Arc::clone(&rule));
+                    indexed.by_pattern.push((pattern, rule));
+                }
+            } else {
+                let named = indexed.by_name.entry(rule.resource().into()).or_default();
+                if named.iter().all(|other| **other != rule) {
+                    let rule = Arc::new(rule);
+                    indexed.all.push(Arc::clone(&rule));
+                    named.push(rule);
+                }
+            }
+        }
+        (indexed, refused)
+    }
+
+    /// The rules of a resource: by its name first, then by patterns.
+    pub(super) fn of<'s>(&'s self, name: &'s Name) -> impl Iterator<Item = &'s Arc<R>> {
+        let named = match name {
+            Name::Own(text) => self.by_name.get(&**text),
+            Name::Patterns(_) | Name::Other => None,
+        };
+        let is_for = move |pattern: &Pattern, rule: &R| match name {
+            Name::Own(text) => pattern.is_match(text),
+            Name::Patterns(texts) => texts.split(BETWEEN).any(|text| text == rule.resource()),
+            Name::Other => false,
+        };
+        let matching = self.by_pattern.iter().filter(move |(pattern, rule)| is_for(pattern, rule));
+        named.into_iter().flatten().chain(matching.map(|(_, rule)| rule))
+    }
+
+    /// Whether a rule names the resource.
+    pub(super) fn names(&self, resource: &str) -> bool {
+        self.by_name.contains_key(resource)
+    }
+
+    /// The texts of the patterns that the resource matches.
+    fn patterns_of(&self, resource: &str) -> impl Iterator<Item = &str> {
+        let matching = self.by_pattern.iter().filter(|(pattern, _)| pattern.is_match(resource));
+        matching.map(|(_, rule)| rule.resource())
+    }
+
+    /// All rules, in order.
+    pub(super) fn all(&self) -> &[Arc<R>] {
+        &self.all
+    }
+}
+
+impl Rules {
+    /// Whether any rule names the resource, as its own or as one to compare with.
+    pub(super) fn names(&self, resource: &str) -> bool {
+        self.flow.names(resource)
+            || self.param.names(resource)
+            || self.degrade.names(resource)
+            || self.authority.names(resource)
+            || self.gateway.names(resource)
+            || self.related.contains(resource)
+    }
+
+    /// To be called when the flow rules are others.
+    pub(super) fn relate(&mut self) {
+        let rules = self.flow.all().iter().filter(|rule| rule.strategy == Strategy::Relate);
+        self.related =
+            Arc::new(rules.filter_map(|rule| rule.ref_resource().map(Box::from)).collect());
+    }
+
+    /// The texts of all patterns that the resource matches, for [`Name::Patterns`]; `None` when
+    /// it matches none.
+    pub(super) fn patterns_of(&self, resource: &str) -> Option<Box<str>> {
+        let of_flow = self.flow.patterns_of(resource).chain(self.param.patterns_of(resource));
+        let others = self.authority.patterns_of(resource).chain(self.degrade.patterns_of(resource));
+        let mut texts: Vec<&str> = of_flow.chain(others).collect();
+        texts.sort_unstable();
+        texts.dedup();
+        (!texts.is_empty()).then(|| texts.join(BETWEEN).into())
+    }
+}
+
+impl ForResource for FlowRule {
+    fn resource(&self) -> &str {
+        &self.resource
+    }
+
+    fn is_pattern(&self) -> bool {
+        self.regex
+    }
+}
+
+impl ForResource for ParamRule {
+    fn resource(&self) -> &str {
+        &self.resource
+    }
+
+    fn is_pattern(&self) -> bool {
+        self.regex
+    }
+}
+
+impl ForResource for DegradeRule {
+    fn resource(&self) -> &str {
+        &self.resource
+    }
+
+    fn is_pattern(&self) -> bool {
+        self.regex
+    }
+}
+
+impl ForResource for AuthorityRule {
+    fn resource(&self) -> &str {
+        &self.resource
+    }
+
+    fn is_pattern(&self) -> bool {
+        self.regex
+    }
+}
+
+impl ForResource for GatewayFlowRule {
+    fn resource(&self) -> &str {
+        &self.resource
+    }
+
+    fn is_pattern(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,91 @@
+//! What each slot said to one call, and how long it took.
+
+use std::time::Duration;
+
+use crate::{Clock, Tick, sync::Arc};
+
+/// A slot of the chain, in Sentinel's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SlotName {
+    /// Finds the nodes of the call: `NodeSelectorSlot` and `ClusterBuilderSlot`.
+    Nodes,
+    /// `AuthoritySlot`.
+    Authority,
+    /// `SystemSlot`.
+    System,
+    /// `GatewayFlowSlot`.
+    Gateway,
+    /// `ParamFlowSlot`.
+    Param,
+    /// `FlowSlot`, and counting what passes, which is one step with it.
+    Flow,
+    /// `DefaultCircuitBreakerSlot`.
+    DefaultBreaker,
+    /// `DegradeSlot`.
+    Breaker,
+    /// A user's slot, with its order.
+    User(i32),
+}
+
+/// What a slot said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Said {
+    /// Go on.
+    Pass,
+    /// Wait, and go on from here.
+    Wait(Duration),
+    /// Wait for what was borrowed, and skip the slots behind.
+    Borrow(Duration),
+    /// No.
+    Block,
+}
+
+/// One slot's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Which slot.
+    pub slot: SlotName,
+    /// What it said.
+    pub said: Said,
+    /// How long it took, waits for locks included, in nanoseconds of the trace's clock.
+    pub took: Duration,
+}
+
+/// Collects what the slots say to one call; give it to [`Call::trace`](super::Call::trace).
+///
+/// The engine has no clock, so the trace brings its own. A call without trace pays for none of it.
+#[derive(Debug)]
+pub struct Trace {
+    clock: Arc<dyn Clock>,
+    since: Tick,
+    marks: Vec<Mark>,
+}
+
+impl Trace {
+    /// An empty trace that measures with `clock`.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let since = clock.now();
+        Self { clock, since, marks: Vec::new() }
+    }
+
+    /// The slots that had their turn, in order. One that waited stands there once more for each
+    /// time that it was asked again.
+    #[must_use]
+    pub fn marks(&self) -> &[Mark] {
+        &self.marks
+    }
+
+    /// Starts the time of the next slot: a call begins, or goes on after a wait.
+    pub(super) fn start(&mut self) {
+        self.since = self.clock.now();
+    }
+
+    pub(super) fn mark(&mut self, slot: SlotName, said: Said) {
+        let now = self.clock.now();
+        self.marks.push(Mark { slot, said, took: now.since(self.since) });
+        self.since = now;
+    }
+}

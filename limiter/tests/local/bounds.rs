@@ -1,0 +1,103 @@
+//! What is above a bound shares counters, and no rule is forgotten for it.
+
+use std::sync::Arc;
+
+use limiter::local::{Call, LocalEngine, LocalSettings, OVERFLOW};
+
+use crate::support::{at, block, flow, pass, passes};
+
+fn small(rules: &str) -> Arc<LocalEngine> {
+    let settings =
+        LocalSettings { resources: 2, contexts: 2, origins: 1, ..LocalSettings::default() };
+    let engine = Arc::new(LocalEngine::new(settings));
+    engine.load_flow(flow(rules));
+    engine
+}
+
+#[test]
+fn a_resource_above_the_bound_that_a_rule_names_has_its_own_counters() {
+    let engine = small(r#"[{"resource": "named", "count": 1}]"#);
+    for resource in ["a", "b", "c", "d"] {
+        assert!(passes(&engine, 0, resource));
+    }
+    assert!(passes(&engine, 0, "named") && !passes(&engine, 0, "named"));
+    assert_eq!(engine.node(at(0), "c"), None);
+    let names: Vec<_> = engine.nodes(at(0)).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, [OVERFLOW, "a", "b", "named"].map(Box::from));
+    assert_eq!(engine.overflow().resources, 2);
+}
+
+#[test]
+fn resources_above_the_bound_that_match_a_pattern_share_its_limit() {
+    let engine = small(r#"[{"resource": "/x/.*", "regex": true, "count": 2}]"#);
+    assert!(passes(&engine, 0, "a") && passes(&engine, 0, "b"));
+    assert!(passes(&engine, 0, "/x/1") && passes(&engine, 0, "/x/2"));
+    assert!(!passes(&engine, 0, "/x/3") && passes(&engine, 0, "/y"));
+    assert!(!passes(&engine, 0, "/x/.*"), "its own text matches, too");
+    let names: Vec<_> = engine.nodes(at(0)).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["/x/.*", OVERFLOW, "a", "b"].map(Box::from));
+}
+
+#[test]
+fn a_resource_that_matches_several_patterns_is_held_to_each() {
+    let engine = small(
+        r#"[{"resource": "/x/.*", "regex": true, "count": 9},
+            {"resource": ".*/1", "regex": true, "count": 0}]"#,
+    );
+    assert!(passes(&engine, 0, "a") && passes(&engine, 0, "b"));
+    assert!(passes(&engine, 0, "/x/2") && !passes(&engine, 0, "/x/1"));
+}
+
+#[test]
+fn a_rule_that_comes_later_finds_the_resource_above_the_bound() {
+    let engine = small("[]");
+    for resource in ["a", "b", "late"] {
+        assert!(passes(&engine, 0, resource));
+    }
+    engine.load_flow(flow(r#"[{"resource": "late", "count": 0}]"#));
+    assert!(!passes(&engine, 0, "late"));
+}
+
+#[test]
+fn contexts_above_the_bound_share_a_node_and_keep_their_names() {
+    let engine = small(r#"[{"resource": "r", "count": 1, "strategy": 2, "refResource": "third"}]"#);
+    let call = |name| {
+        let context = engine.context(name);
+        let step = engine.enter(at(0), Call::new("r").context(&context));
+        matches!(step, limiter::local::Step::Passed(_))
+    };
+    assert!(call("first") && call("second"));
+    // The node of "second" is that of all further contexts.
+    assert!(!call("third"), "its rule compares the shared node");
+    assert!(call("fourth"));
+    let entrances = engine.tree(at(0)).into_iter().filter(|node| node.depth == 1);
+    let names: Vec<_> = entrances.map(|node| node.name).collect();
+    assert_eq!(names, ["sentinel_default_context", "first", OVERFLOW].map(Box::from));
+    assert_eq!(engine.overflow().contexts, 3);
+    let inner = engine.context("third");
+    let outer = pass(engine.enter(at(0), Call::new("outer").context(&inner)));
+    block(engine.enter(at(0), Call::new("r").parent(&outer)));
+}
+
+#[test]
+fn origins_above_the_bound_share_a_node_but_for_those_that_rules_name() {
+    let engine = small(
+        r#"[{"resource": "r", "count": 1, "limitApp": "named"},
+            {"resource": "r", "count": 2, "limitApp": "other"}]"#,
+    );
+    let call = |origin| {
+        let step = engine.enter(at(0), Call::new("r").origin(origin));
+        matches!(step, limiter::local::Step::Passed(_))
+    };
+    assert!(call("a") && call("a") && !call("a"));
+    assert!(call("b") && call("c") && !call("d"), "they share one limit");
+    assert!(call("named") && !call("named"));
+    assert_eq!(engine.overflow().origins, 3);
+}
+
+#[test]
+fn a_resource_above_the_bound_that_a_rule_compares_with_has_its_own_counters() {
+    let engine = small(r#"[{"resource": "r", "count": 1, "strategy": 1, "refResource": "busy"}]"#);
+    assert!(passes(&engine, 0, "a") && passes(&engine, 0, "b") && passes(&engine, 0, "busy"));
+    assert!(!passes(&engine, 0, "r"));
+}

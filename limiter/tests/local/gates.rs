@@ -1,0 +1,222 @@
+//! Hot parameters, gateway rules, breakers and origins in the chain.
+
+use std::{borrow::Cow, sync::Arc};
+
+use limiter::{
+    Param,
+    local::{Arg, BlockKind, BreakerState, Call, GatewayRequest, LocalEngine, Step},
+    rule::{
+        Contents, ParamRule, ResourceMode, parse, parse_authority, parse_degrade, parse_gateway,
+    },
+};
+
+use crate::support::{at, block, engine, node, pass, passes, wait, with_flow};
+
+fn param(rules: &str) -> Vec<ParamRule> {
+    parse(rules, "test", "", Contents::Param, false).unwrap().rules.param
+}
+
+fn with_param(rules: &str) -> Arc<LocalEngine> {
+    let engine = engine();
+    engine.load_param(param(rules));
+    engine
+}
+
+fn text(value: &str) -> [Arg<'_>; 1] {
+    [Arg::One(Param::Str(value.into()))]
+}
+
+#[test]
+fn a_call_waits_for_its_value_and_then_for_its_flow_rule() {
+    let engine = with_flow(r#"[{"resource": "r", "count": 5, "controlBehavior": 2}]"#);
+    engine.load_param(param(
+        r#"[{"resource": "r", "paramIdx": 0, "count": 10, "controlBehavior": 2,
+             "maxQueueingTimeMs": 500}]"#,
+    ));
+    let args = text("v");
+    drop(pass(engine.enter(at(0), Call::new("r").args(&args))));
+    let waiting = wait(engine.enter(at(0), Call::new("r").args(&args)), 100);
+    let waiting = wait(waiting.resume(at(100)), 100);
+    assert_eq!(node(&engine, 100, "r").threads, 0);
+    drop(pass(waiting.resume(at(200))));
+    assert_eq!(node(&engine, 200, "r").total_pass, 2);
+}
+
+#[test]
+fn a_value_is_in_progress_until_the_call_ends_wherever_it_does() {
+    let engine = with_param(r#"[{"resource": "r", "paramIdx": 0, "count": 1, "grade": 0}]"#);
+    let (a, b) = (text("a"), text("b"));
+    let entry = pass(engine.enter(at(0), Call::new("r").args(&a)));
+    let refusal = block(engine.enter(at(0), Call::new("r").args(&a)));
+    assert_eq!((refusal.kind(), refusal.exception()), (BlockKind::ParamFlow, "ParamFlowException"));
+    drop(pass(engine.enter(at(0), Call::new("r").args(&b))));
+    std::thread::spawn(move || drop(entry)).join().unwrap();
+    drop(pass(engine.enter(at(0), Call::new("r").args(&a))));
+}
+
+#[test]
+fn a_call_that_is_refused_behind_holds_no_value() {
+    let engine = with_param(r#"[{"resource": "r", "paramIdx": 0, "count": 1, "grade": 0}]"#);
+    let rule = r#"[{"resource": "r", "grade": 2, "count": 0, "timeWindow": 9,
+                    "minRequestAmount": 1}]"#;
+    engine.load_degrade(parse_degrade(rule, "test").unwrap().rules);
+    let args = text("v");
+    let mut entry = pass(engine.enter(at(0), Call::new("r").args(&args)));
+    entry.fail();
+    entry.exit(at(0));
+    for _ in 0..2 {
+        let refusal = block(engine.enter(at(0), Call::new("r").args(&args)));
+        assert_eq!(refusal.kind(), BlockKind::Degrade);
+    }
+    assert_eq!(node(&engine, 0, "r").threads, 0);
+}
+
+#[test]
+fn a_call_without_the_argument_passes_and_is_counted() {
+    let engine = with_param(r#"[{"resource": "r", "paramIdx": 1, "count": 0}]"#);
+    let args = text("v");
+    drop(pass(engine.enter(at(0), Call::new("r").args(&args))));
+    assert!(passes(&engine, 0, "r"));
+    let reading = engine.params(at(0), "r");
+    assert_eq!((reading.param_missing, reading.values, reading.missing.len()), (2, 0, 1));
+    assert_eq!(engine.params(at(0), "never called").param_missing, 0);
+}
+
+#[test]
+fn a_hot_parameter_rule_may_be_for_a_pattern() {
+    let engine = with_param(r#"[{"resource": "/x/.*", "regex": true, "paramIdx": 0, "count": 1}]"#);
+    let args = text("v");
+    for resource in ["/x/1", "/x/2"] {
+        drop(pass(engine.enter(at(0), Call::new(resource).args(&args))));
+        block(engine.enter(at(0), Call::new(resource).args(&args)));
+    }
+    drop(pass(engine.enter(at(0), Call::new("/y").args(&args))));
+}
+
+#[test]
+fn a_cluster_parameter_rule_without_a_server_does_what_its_fallback_policy_says() {
+    for (policy, passed) in
+        [(r#""fallbackPolicy": "local""#, 2), ("", 3), (r#""fallbackPolicy": "block""#, 0)]
+    {
+        let comma = if policy.is_empty() { "" } else { "," };
+        let engine = with_param(&format!(
+            r#"[{{"resource": "r", "paramIdx": 0, "count": 2, "clusterMode": true,
+                 "clusterConfig": {{"flowId": 1{comma} {policy}}}}}]"#
+        ));
+        let args = text("v");
+        let calls = (0..3).map(|_| engine.enter(at(0), Call::new("r").args(&args)));
+        assert_eq!(calls.filter(|step| matches!(step, Step::Passed(_))).count(), passed);
+    }
+}
+
+#[test]
+fn idle_values_are_tidied() {
+    let engine = with_param(r#"[{"resource": "r", "paramIdx": 0, "count": 5}]"#);
+    for number in 0..50 {
+        let value = format!("v{number}");
+        drop(pass(engine.enter(at(0), Call::new("r").args(&text(&value)))));
+    }
+    assert_eq!(engine.params(at(0), "r").values, 50);
+    for ms in 0..100 {
+        engine.tidy(at(5_000 + ms));
+    }
+    assert_eq!(engine.params(at(6_000), "r").values, 0);
+}
+
+/// A request from an address.
+struct From(&'static str);
+
+impl GatewayRequest for From {
+    fn client_ip(&self) -> Option<Cow<'_, str>> {
+        Some(self.0.into())
+    }
+    fn host(&self) -> Option<Cow<'_, str>> {
+        None
+    }
+    fn header(&self, _name: &str) -> Option<Cow<'_, str>> {
+        None
+    }
+    fn url_param(&self, _name: &str) -> Option<Cow<'_, str>> {
+        None
+    }
+    fn cookie(&self, _name: &str) -> Option<Cow<'_, str>> {
+        None
+    }
+}
+
+fn with_gateway(rules: &str) -> Arc<LocalEngine> {
+    let engine = engine();
+    engine.load_gateway(parse_gateway(rules, "test").unwrap().rules);
+    engine
+}
+
+#[test]
+fn a_gateway_rule_counts_each_value_of_its_part_of_the_request() {
+    let engine =
+        with_gateway(r#"[{"resource": "route", "count": 1, "paramItem": {"parseStrategy": 0}}]"#);
+    let request = |from| engine.enter(at(0), Call::new("route").gateway(ResourceMode::Route, from));
+    drop(pass(request(&From("1.1.1.1"))));
+    let refusal = block(request(&From("1.1.1.1")));
+    assert_eq!(refusal.kind(), BlockKind::Gateway);
+    assert_eq!(refusal.to_string(), "gateway rule of route: 1 calls per 1 s");
+    drop(pass(request(&From("2.2.2.2"))));
+    assert!(passes(&engine, 0, "route"), "no request, no rule");
+}
+
+#[test]
+fn a_gateway_rule_lets_requests_wait_and_counts_those_in_progress() {
+    let engine = with_gateway(
+        r#"[{"resource": "paced", "count": 10, "controlBehavior": 2},
+            {"resource": "busy", "count": 1, "grade": 0}]"#,
+    );
+    let from = From("1.1.1.1");
+    let request = |name| engine.enter(at(0), Call::new(name).gateway(ResourceMode::Route, &from));
+    drop(pass(request("paced")));
+    drop(pass(wait(request("paced"), 100).resume(at(100))));
+    let entry = pass(request("busy"));
+    block(request("busy"));
+    drop(entry);
+    drop(pass(request("busy")));
+}
+
+#[test]
+fn default_breakers_are_for_resources_without_one_but_for_the_excluded() {
+    let engine = engine();
+    let default = r#"[{"resource": "*", "grade": 2, "count": 0, "timeWindow": 5,
+                       "minRequestAmount": 1}]"#;
+    let default = parse_degrade(default, "test").unwrap().rules;
+    let loaded = engine.load_default_degrade(default.clone(), &["free"]);
+    assert_eq!((loaded.rules, loaded.refused.len()), (1, 0));
+    let fail = |resource| {
+        let mut entry = pass(engine.enter(at(0), Call::new(resource)));
+        entry.fail();
+        entry.exit(at(0));
+    };
+    fail("r");
+    fail("free");
+    assert!(!passes(&engine, 0, "r") && passes(&engine, 0, "free"));
+    // The same rules again: the breaker stays open.
+    engine.load_default_degrade(default, &[]);
+    assert_eq!(engine.breakers(at(0), "r")[0].state, BreakerState::Open);
+    assert_eq!(engine.breakers(at(0), "free")[0].state, BreakerState::Closed);
+    let other = r#"[{"resource": "r", "grade": 2, "count": 9, "timeWindow": 5}]"#;
+    let other = parse_degrade(other, "test").unwrap().rules;
+    assert_eq!(&*engine.load_default_degrade(other.clone(), &[]).refused[0], "r");
+    engine.load_degrade(other);
+    assert!(passes(&engine, 0, "r"), "its own rule is in force");
+}
+
+#[test]
+fn who_may_call_is_asked_first_and_by_name_before_by_pattern() {
+    let engine = with_flow(r#"[{"resource": "/x/1", "count": 0}]"#);
+    let rules = r#"[{"resource": "/x/.*", "regex": true, "limitApp": "a", "strategy": 1},
+                    {"resource": "/x/1", "limitApp": "a"}]"#;
+    let rules = parse_authority(rules, "test").unwrap().rules;
+    assert_eq!(engine.load_authority(rules).rules, 2);
+    let call = |resource, origin| block(engine.enter(at(0), Call::new(resource).origin(origin)));
+    let refusal = call("/x/1", "b");
+    assert_eq!((refusal.kind(), refusal.limit_app()), (BlockKind::Authority, "b"));
+    assert_eq!(refusal.to_string(), "authority rule of /x/1: b is not on the white list");
+    assert_eq!(call("/x/1", "a").kind(), BlockKind::Flow);
+    assert_eq!(call("/x/2", "a").kind(), BlockKind::Authority);
+}

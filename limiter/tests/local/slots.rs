@@ -1,0 +1,245 @@
+//! Slots of the user's, observers and traces.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use limiter::{
+    Clock, ManualClock, Tick,
+    local::{
+        Block, BlockKind, BreakerState, Call, Done, LocalEngine, Observer, Outcome, Said, Seen,
+        Slot, SlotName, Trace,
+    },
+    rule::{DegradeRule, parse_degrade},
+};
+
+use crate::support::{at, block, engine, node, pass, wait, with_flow};
+
+/// Writes down what happens to it, under its name, and refuses callers called `bad`.
+#[derive(Debug)]
+struct Scribe(&'static str, Arc<Mutex<Vec<String>>>);
+
+impl Scribe {
+    fn note(&self, what: &str) {
+        self.1.lock().unwrap().push(format!("{} {what}", self.0));
+    }
+}
+
+impl Slot for Scribe {
+    fn enter(&self, _now: Tick, call: &Seen<'_>) -> Result<(), Box<str>> {
+        self.note("enter");
+        if call.origin == self.0 { Err("a bad caller".into()) } else { Ok(()) }
+    }
+
+    fn exit(&self, _now: Tick, done: &Done<'_>) {
+        self.note(&format!("{:?}", done.outcome));
+    }
+}
+
+impl Observer for Scribe {
+    fn blocked(&self, _now: Tick, call: &Seen<'_>, block: &Block) {
+        self.note(&format!("{} in {}: {block}", call.resource, call.context));
+    }
+
+    fn turned(&self, _: Tick, _: &str, rule: &DegradeRule, from: BreakerState, to: BreakerState) {
+        self.note(&format!("{} {from:?} {to:?}", rule.resource));
+    }
+}
+
+/// An engine with slots called by these names at these orders, and what they write down.
+fn with_slots(engine: &LocalEngine, slots: &[(i32, &'static str)]) -> Arc<Mutex<Vec<String>>> {
+    let notes = Arc::new(Mutex::new(Vec::new()));
+    for (order, name) in slots {
+        engine.insert_slot(*order, Arc::new(Scribe(name, Arc::clone(&notes))));
+    }
+    notes
+}
+
+fn taken(notes: &Mutex<Vec<String>>) -> Vec<String> {
+    std::mem::take(&mut *notes.lock().unwrap())
+}
+
+#[test]
+fn slots_run_in_their_order_and_hear_of_the_end_once() {
+    let engine = engine();
+    let notes = with_slots(&engine, &[(0, "last"), (-2_500, "first"), (-2_500, "second")]);
+    let entry = pass(engine.enter(at(0), Call::new("r")));
+    assert_eq!(taken(&notes), ["first enter", "second enter", "last enter"]);
+    entry.exit(at(0));
+    assert_eq!(taken(&notes), ["first Success", "second Success", "last Success"]);
+}
+
+#[test]
+fn a_refusal_stops_the_chain_and_those_before_hear_of_it() {
+    let engine = with_flow(r#"[{"resource": "r", "count": 0}]"#);
+    let notes = with_slots(&engine, &[(-2_500, "before"), (0, "behind")]);
+    let refusal = block(engine.enter(at(0), Call::new("r")));
+    assert_eq!(refusal.kind(), BlockKind::Flow);
+    assert_eq!(taken(&notes), ["before enter", "before Refused"]);
+    let refusal = block(engine.enter(at(0), Call::new("r").origin("before")));
+    assert_eq!(refusal.kind(), BlockKind::Custom("a bad caller".into()));
+    assert_eq!(taken(&notes), ["before enter"]);
+}
+
+#[test]
+fn a_refusal_behind_flow_takes_back_what_passed() {
+    let engine = with_flow(r#"[{"resource": "r", "count": 1}]"#);
+    with_slots(&engine, &[(0, "bad")]);
+    for _ in 0..3 {
+        block(engine.enter(at(0), Call::new("r").origin("bad")));
+    }
+    let reading = node(&engine, 0, "r");
+    let counted = (reading.total_pass, reading.total_block, reading.threads);
+    assert_eq!((counted, engine.open_entries(at(0)).len()), ((0, 3, 0), 0));
+    pass(engine.enter(at(0), Call::new("r"))).exit(at(0));
+}
+
+#[test]
+fn a_refusal_before_the_statistics_is_not_counted() {
+    let engine = engine();
+    with_slots(&engine, &[(-7_001, "bad"), (-7_000, "worse")]);
+    block(engine.enter(at(0), Call::new("r").origin("bad")));
+    assert_eq!(node(&engine, 0, "r").total_block, 0);
+    block(engine.enter(at(0), Call::new("r").origin("worse")));
+    assert_eq!(node(&engine, 0, "r").total_block, 1);
+}
+
+#[test]
+fn slots_hear_of_a_call_that_is_given_up_while_it_waits() {
+    let engine = with_flow(r#"[{"resource": "r", "count": 10, "controlBehavior": 2}]"#);
+    let notes = with_slots(&engine, &[(-2_500, "slot")]);
+    drop(pass(engine.enter(at(0), Call::new("r"))));
+    taken(&notes);
+    drop(wait(engine.enter(at(0), Call::new("r")), 100));
+    assert_eq!(taken(&notes), ["slot enter", "slot GivenUp"]);
+}
+
+#[test]
+fn a_slot_that_is_added_meanwhile_is_for_later_calls() {
+    let engine = engine();
+    let notes = with_slots(&engine, &[(0, "old")]);
+    let entry = pass(engine.enter(at(0), Call::new("r")));
+    engine.insert_slot(-1, Arc::new(Scribe("new", Arc::clone(&notes))));
+    drop(entry);
+    assert_eq!(taken(&notes), ["old enter", "old Success"]);
+    drop(pass(engine.enter(at(0), Call::new("r"))));
+    assert_eq!(taken(&notes), ["new enter", "old enter", "new Success", "old Success"]);
+}
+
+/// A slot that makes a call of its own, and one that panics.
+#[derive(Debug)]
+struct Nested(std::sync::Weak<LocalEngine>);
+
+impl Slot for Nested {
+    fn enter(&self, now: Tick, call: &Seen<'_>) -> Result<(), Box<str>> {
+        assert_ne!(call.origin, "panic", "expected");
+        if let Some(engine) = self.0.upgrade().filter(|_| call.origin.is_empty()) {
+            drop(engine.enter(now, Call::new(call.resource).origin("slot")));
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn no_lock_is_held_while_a_slot_runs_and_a_panic_in_one_counts_nothing() {
+    let engine = engine();
+    engine.insert_slot(0, Arc::new(Nested(Arc::downgrade(&engine))));
+    drop(pass(engine.enter(at(0), Call::new("r"))));
+    assert_eq!(node(&engine, 0, "r").total_pass, 2);
+    let of_thread = Arc::clone(&engine);
+    let panicked =
+        std::thread::spawn(move || drop(of_thread.enter(at(0), Call::new("r").origin("panic"))));
+    assert!(panicked.join().is_err());
+    let reading = node(&engine, 0, "r");
+    assert_eq!((reading.total_pass, reading.threads), (2, 0));
+}
+
+#[test]
+fn observers_hear_of_refusals_and_of_breakers() {
+    let engine = engine();
+    let rule = r#"[{"resource": "r", "grade": 2, "count": 0, "timeWindow": 1,
+                    "minRequestAmount": 1}]"#;
+    engine.load_degrade(parse_degrade(rule, "test").unwrap().rules);
+    let notes = Arc::new(Mutex::new(Vec::new()));
+    engine.observe(Arc::new(Scribe("o", Arc::clone(&notes))));
+    let mut entry = pass(engine.enter(at(0), Call::new("r")));
+    entry.fail();
+    entry.exit(at(0));
+    assert_eq!(taken(&notes), ["o r Closed Open"]);
+    let refusal = block(engine.enter(at(0), Call::new("r")));
+    assert_eq!(refusal.kind(), BlockKind::Degrade);
+    let words = "circuit breaker of r: open for its number of failed calls";
+    assert_eq!(taken(&notes), [format!("o r in sentinel_default_context: {words}")]);
+    pass(engine.enter(at(1_000), Call::new("r"))).exit(at(1_000));
+    assert_eq!(taken(&notes), ["o r Open HalfOpen", "o r HalfOpen Closed"]);
+}
+
+/// Sentinel would let the next call probe at once.
+#[test]
+fn a_probe_that_a_later_slot_refuses_opens_the_breaker_for_another_time_window() {
+    let engine = engine();
+    let rule = r#"[{"resource": "r", "grade": 2, "count": 0, "timeWindow": 1,
+                    "minRequestAmount": 1}]"#;
+    engine.load_degrade(parse_degrade(rule, "test").unwrap().rules);
+    let notes = with_slots(&engine, &[(0, "bad")]);
+    let mut entry = pass(engine.enter(at(0), Call::new("r")));
+    entry.fail();
+    entry.exit(at(0));
+    block(engine.enter(at(1_000), Call::new("r").origin("bad")));
+    let reading = engine.breakers(at(1_000), "r").remove(0);
+    assert_eq!((reading.state, reading.retry_at), (BreakerState::Open, Some(at(2_000))));
+    taken(&notes);
+    assert_eq!(block(engine.enter(at(1_999), Call::new("r"))).kind(), BlockKind::Degrade);
+    drop(pass(engine.enter(at(2_000), Call::new("r"))));
+    assert_eq!(taken(&notes), ["bad enter", "bad Success"]);
+}
+
+#[test]
+fn a_trace_lists_what_each_slot_said_and_how_long_it_took() {
+    /// A microsecond passes at each look.
+    #[derive(Debug)]
+    struct Ticking(ManualClock);
+    impl Clock for Ticking {
+        fn now(&self) -> Tick {
+            self.0.advance(Duration::from_micros(1));
+            self.0.now()
+        }
+
+        fn wall(&self) -> std::time::SystemTime {
+            self.0.wall()
+        }
+    }
+    let engine = with_flow(r#"[{"resource": "r", "count": 10, "controlBehavior": 2}]"#);
+    with_slots(&engine, &[(-2_500, "slot")]);
+    drop(pass(engine.enter(at(0), Call::new("r"))));
+    let mut trace = Trace::new(Arc::new(Ticking(ManualClock::new(at(0)))));
+    let waiting = wait(engine.enter(at(0), Call::new("r").trace(&mut trace)), 100);
+    drop(pass(waiting.resume(at(100))));
+    let marks: Vec<_> = trace.marks().iter().map(|mark| (mark.slot, mark.said)).collect();
+    let said = Said::Wait(Duration::from_millis(100));
+    let expected = [
+        (SlotName::Nodes, Said::Pass),
+        (SlotName::Authority, Said::Pass),
+        (SlotName::System, Said::Pass),
+        (SlotName::Gateway, Said::Pass),
+        (SlotName::Param, Said::Pass),
+        (SlotName::User(-2_500), Said::Pass),
+        (SlotName::Flow, said),
+        (SlotName::Flow, Said::Pass),
+        (SlotName::DefaultBreaker, Said::Pass),
+        (SlotName::Breaker, Said::Pass),
+    ];
+    assert_eq!(marks, expected);
+    assert!(trace.marks().iter().all(|mark| mark.took == Duration::from_micros(1)));
+}
+
+#[test]
+fn outcomes_are_told_apart() {
+    let engine = engine();
+    let notes = with_slots(&engine, &[(0, "slot")]);
+    let mut entry = pass(engine.enter(at(0), Call::new("r")));
+    entry.fail();
+    drop(entry);
+    assert_eq!(taken(&notes), ["slot enter", &format!("slot {:?}", Outcome::Error)]);
+}
