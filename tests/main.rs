@@ -8,6 +8,7 @@
 mod adaptive;
 mod architecture;
 mod concurrency;
+mod documents;
 mod embedded;
 mod extension;
 mod fairness;
