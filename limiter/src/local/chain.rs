@@ -64,9 +64,8 @@ impl Chain {
 
     /// The chain without the links that have nothing to do.
     pub(super) fn only(&self, has_work: impl Fn(&Link) -> bool) -> Self {
-        let mut chain = self.clone();
-        chain.links.retain(|(_, link)| has_work(link));
-        chain
+        let links = self.links.iter().filter(|(_, link)| has_work(link)).cloned();
+        Self { links: links.collect::<Box<[_]>>().into(), users: self.users }
     }
 
     /// Slots of the user's.

@@ -3,7 +3,7 @@
 use super::{
     Call, ContextHandle, Entry, LocalSettings, Observer, Overflow, Shared, Slot, Step,
     SystemStatus,
-    passage::Passage,
+    passage::{Ended, Passage},
     resource::{Name, Resource},
     resources::Resources,
     shared::Above,
@@ -39,8 +39,11 @@ impl LocalEngine {
         let found = self.resources.get(hash, call.resource);
         let resource = found.unwrap_or_else(|| self.add(hash, call.resource, call.resource_type));
         let mut passage = Passage::new(resource, now, call);
-        let ended = passage.run(self, now);
-        passage.step(self, ended)
+        match passage.run(self, now) {
+            // Nothing but the entry is moved.
+            Ended::Through => Step::Passed(passage.admit()),
+            ended => passage.step(self, ended),
+        }
     }
 
     /// The context of that name, to make calls in. Of contexts above the bound the calls count

@@ -70,6 +70,7 @@ impl FlowGuards {
             let who = Who::of(&rule);
             self.guards.extend(control.map(|control| Guard { rule, who, whose, control }));
         }
+        self.guards.shrink_to_fit();
         self.related = Related::new(related);
     }
 

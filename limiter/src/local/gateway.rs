@@ -30,7 +30,9 @@ const NO_MATCH: &str = "$NM";
 const NO_MATCH_COUNT: f64 = 10_000_000.0;
 
 /// The parts of a request that gateway rules look at. Names of headers are without case.
-pub trait GatewayRequest {
+///
+/// `Sync`, since a call that waits may go on on another thread.
+pub trait GatewayRequest: Sync {
     /// The address of the client.
     fn client_ip(&self) -> Option<Cow<'_, str>>;
     /// The host that the client asked for.

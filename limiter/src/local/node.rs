@@ -66,6 +66,8 @@ impl Nodes {
         parent: Option<Arc<str>>,
     ) -> u32 {
         let own = if self.contexts.is_empty() {
+            // Most have one, and a vector's first room is for four.
+            self.contexts.reserve_exact(1);
             None
         } else {
             self.split();

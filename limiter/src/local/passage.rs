@@ -74,7 +74,7 @@ pub(super) enum Ended {
 }
 
 impl<'a> Passage<'a> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn new(resource: Arc<Resource>, now: Tick, call: Call<'a>) -> Self {
         let context = CallContext::of(&call, &resource.shared);
         let inbound = match call.entry_type {
@@ -110,13 +110,17 @@ impl<'a> Passage<'a> {
         }
     }
 
-    /// What the caller is told.
+    /// The entry of a call that is through.
+    #[inline]
+    pub(super) fn admit(&mut self) -> Entry {
+        self.entry.ticket.progress = Progress::Admitted;
+        std::mem::replace(&mut self.entry, Entry::unguarded())
+    }
+
+    /// What the caller is told of a call that is not through, or is after a wait.
     pub(super) fn step(mut self, engine: &Arc<LocalEngine>, ended: Ended) -> Step<'a> {
         match ended {
-            Ended::Through => {
-                self.entry.ticket.progress = Progress::Admitted;
-                Step::Passed(self.entry)
-            }
+            Ended::Through => Step::Passed(self.admit()),
             Ended::Wait(wait) => Step::Wait(Waiting::new(engine, self, wait)),
             Ended::Refused(block) => Step::Blocked(block),
         }

@@ -107,19 +107,23 @@ impl LocalEngine {
         self.shared.inbound.sum(now).reading()
     }
 
-    /// The classification and the ended seconds of each resource, after the second that holds
-    /// `since`; what the metric log writes. Nothing older than a minute is kept.
+    /// The ended seconds of each resource and of all inbound calls, [`TOTAL_INBOUND`], after the
+    /// second that holds `since`, with the resource's classification; what the metric log writes.
+    /// Those in which nothing happened are left out, and nothing older than a minute is kept.
     #[must_use]
     pub fn seconds(&self, now: Tick, since: Tick) -> Vec<(Box<str>, u8, Vec<Second>)> {
         let resources = self.resources.all();
-        let read = |body: &Body| body.nodes.cluster.seconds_after(since);
-        let seconds = |resource: &Resource| resource.look(now, read);
-        resources
+        let mut seconds: Vec<(Box<str>, u8, Vec<Second>)> = resources
             .iter()
             .map(|resource| {
-                (resource.name.text().into(), resource.resource_type, seconds(resource))
+                let read = |body: &Body| body.nodes.cluster.seconds_after(since);
+                (resource.name.text().into(), resource.resource_type, resource.look(now, read))
             })
-            .collect()
+            .collect();
+        let inbound = self.shared.inbound.sum(now).seconds_after(since);
+        seconds.push((TOTAL_INBOUND.into(), 0, inbound));
+        seconds.retain(|(_, _, seconds)| !seconds.is_empty());
+        seconds
     }
 
     /// The resources that have open entries, each with the age of the oldest: one that grows and

@@ -4,7 +4,7 @@
 /// names has its own counters whatever the bound, the rest shares some that are called
 /// [`OVERFLOW`].
 ///
-/// A resource takes about 1.2 KB, and each further context or origin of it 0.2 KB; of any of them
+/// A resource takes about 1.3 KB, and each further context or origin of it 0.2 KB; of any of them
 /// whose calls last for more than half a second the minute takes 3.4 KB more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalSettings {

@@ -6,6 +6,30 @@ use super::{Block, Entry, LocalEngine, passage::Passage};
 use crate::{Tick, sync::Arc};
 
 /// What the chain says to a call.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use limiter::{Tick, local::{Call, LocalEngine, LocalSettings, Step}, rule};
+/// # let engine = Arc::new(LocalEngine::new(LocalSettings::default()));
+/// # let text = r#"[{"resource": "r", "count": 10, "controlBehavior": 2}]"#;
+/// # engine.load_flow(rule::parse(text, "doc", "", rule::Contents::Flow, false)?.rules.flow);
+/// # let mut now = Tick::from_ms(1_700_000_000_000);
+/// # let first = engine.enter(now, Call::new("r"));
+/// let mut step = engine.enter(now, Call::new("r"));
+/// let entry = loop {
+///     match step {
+///         Step::Passed(entry) => break Some(entry),
+///         Step::Blocked(_) => break None,
+///         Step::Wait(waiting) => {
+///             // Whoever has a clock sleeps here, and reads it again.
+///             now = now.plus(waiting.wait());
+///             step = waiting.resume(now);
+///         }
+///     }
+/// };
+/// # assert!(entry.is_some() && now == Tick::from_ms(1_700_000_000_100));
+/// # Ok::<(), rule::RuleErrors>(())
+/// ```
 #[derive(Debug)]
 #[must_use]
 #[expect(clippy::large_enum_variant, reason = "a wait is no rarer than a pass, and none allocates")]

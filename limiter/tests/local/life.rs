@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use limiter::local::{Call, EntryType};
+use limiter::local::{Call, Entry, EntryType, LocalEngine, Waiting};
 
 use crate::support::{at, block, engine, node, pass, passes, wait, with_flow};
 
@@ -128,4 +128,26 @@ fn an_entry_of_an_engine_that_is_off_changes_nothing_whatever_it_does_later() {
     entry.fail();
     entry.exit(at(0));
     assert_eq!(engine.node(at(0), "r"), None);
+}
+
+#[test]
+fn a_call_and_its_entry_may_go_to_another_thread() {
+    fn is_send<T: Send>() {}
+    fn is_sync<T: Sync>() {}
+    is_send::<Entry>();
+    is_sync::<Entry>();
+    is_send::<Call<'_>>();
+    is_send::<Waiting<'_>>();
+    is_send::<LocalEngine>();
+    is_sync::<LocalEngine>();
+}
+
+#[test]
+fn a_call_of_no_tokens_is_in_progress_all_the_same() {
+    let engine = with_flow(r#"[{"resource": "r", "count": 1}]"#);
+    assert!(passes(&engine, 0, "r"));
+    let entry = pass(engine.enter(at(0), Call::new("r").count(0)));
+    let reading = node(&engine, 0, "r");
+    assert_eq!((reading.pass_qps, reading.threads), (1.0, 1));
+    drop(entry);
 }

@@ -1,6 +1,6 @@
 //! Which nodes a call counts in, and the tree that they make.
 
-use limiter::local::{Call, DEFAULT_CONTEXT};
+use limiter::local::{Call, DEFAULT_CONTEXT, EntryType, TOTAL_INBOUND};
 
 use crate::support::{at, block, engine, pass, passes, with_flow};
 
@@ -84,12 +84,17 @@ fn a_borrowed_pass_counts_only_in_the_node_that_lent_it() {
 }
 
 #[test]
-fn the_seconds_of_every_resource_come_with_its_class() {
+fn the_seconds_of_every_resource_come_with_its_class_and_those_of_all_inbound_calls() {
     let engine = engine();
-    drop(pass(engine.enter(at(0), Call::new("r").resource_type(2).count(3))));
-    drop(pass(engine.enter(at(1_500), Call::new("r").resource_type(4))));
+    let call = || Call::new("r").resource_type(2).entry_type(EntryType::In);
+    drop(pass(engine.enter(at(0), call().count(3))));
+    drop(pass(engine.enter(at(1_500), call().resource_type(4))));
+    assert!(passes(&engine, 0, "idle since"));
     let seconds = engine.seconds(at(2_000), at(0));
-    let [(name, class, seconds)] = &seconds[..] else { panic!("{seconds:?}") };
-    assert_eq!((&**name, *class, seconds.len()), ("r", 2, 1), "0 is the last one written");
-    assert_eq!((seconds[0].pass, seconds[0].success), (1, 1));
+    let shown: Vec<_> = seconds
+        .iter()
+        .map(|(name, class, seconds)| (&**name, *class, seconds.len(), seconds[0].pass))
+        .collect();
+    assert_eq!(shown, [("r", 2, 1, 1), (TOTAL_INBOUND, 0, 1, 1)], "0 is the last one written");
+    assert_eq!(engine.seconds(at(2_000), at(1_000)), []);
 }
