@@ -85,6 +85,12 @@ impl LocalEngine {
         self.shared.inbound.set_status(status);
     }
 
+    /// How busy the machine is, as it was last said.
+    #[must_use]
+    pub fn status(&self) -> SystemStatus {
+        self.shared.inbound.status()
+    }
+
     /// Gives back the memory of hot values that count no more at `now`. To be called now and then,
     /// once a second is enough.
     pub fn tidy(&self, now: Tick) {

@@ -79,6 +79,17 @@ impl LocalEngine {
         reading.unwrap_or_default()
     }
 
+    /// The hot-parameter rules in force that did not find their argument in some call, each with the
+    /// resource that was called, in order of the resources.
+    #[must_use]
+    pub fn missing_args(&self, now: Tick) -> Vec<(Box<str>, Arc<ParamRule>)> {
+        let read = |name: &str, body: &Body| {
+            let missing = body.hot.as_ref()?.missing().filter(|(_, times)| *times > 0);
+            Some(missing.map(|(rule, _)| (name.into(), Arc::clone(rule))).collect::<Vec<_>>())
+        };
+        self.each(now, read).into_iter().flatten().flatten().collect()
+    }
+
     /// The counters of a resource over all its calls; `None` for one that was never called.
     #[must_use]
     pub fn node(&self, now: Tick, resource: &str) -> Option<NodeReading> {
