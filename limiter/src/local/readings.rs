@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     BreakerState, LocalEngine, NodeReading, Second, WarmUpReading,
     breaker::Breaker,
+    param::HotRules,
     resource::{Body, Name, Resource},
 };
 use crate::{
@@ -118,14 +119,19 @@ impl LocalEngine {
     }
 
     /// The hot-parameter rules in force that did not find their argument in some call, each with the
-    /// resource that was called, in order of the resources.
+    /// resource that was called, in order of the resources. Once a second is not too often.
     #[must_use]
-    pub fn missing_args(&self, now: Tick) -> Vec<(Box<str>, Arc<ParamRule>)> {
-        let read = |name: &str, body: &Body| {
-            let missing = body.hot.as_ref()?.missing().filter(|(_, times)| *times > 0);
-            Some(missing.map(|(rule, _)| (name.into(), Arc::clone(rule))).collect::<Vec<_>>())
-        };
-        self.each(now, read).into_iter().flatten().flatten().collect()
+    pub fn missing_args(&self) -> Vec<(Box<str>, Arc<ParamRule>)> {
+        let mut all: Vec<(Box<str>, Arc<ParamRule>)> = Vec::new();
+        self.resources.each(|resource| {
+            let mut state = lock(&resource.state);
+            state.refresh(resource);
+            let hot = state.body.hot.iter();
+            let missing = hot.flat_map(HotRules::missing).filter(|(_, times)| *times > 0);
+            all.extend(missing.map(|(rule, _)| (resource.name.text().into(), Arc::clone(rule))));
+        });
+        all.sort_by(|(a, _), (b, _)| a.cmp(b));
+        all
     }
 
     /// The counters of a resource over all its calls; `None` for one that was never called.

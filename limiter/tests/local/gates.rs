@@ -81,10 +81,10 @@ fn a_call_without_the_argument_passes_and_is_counted() {
     assert_eq!((reading.param_missing, reading.values, reading.missing.len()), (2, 0, 1));
     assert_eq!(engine.params(at(0), "never called").param_missing, 0);
     assert!(passes(&engine, 0, "another"));
-    let missing = engine.missing_args(at(0));
+    let missing = engine.missing_args();
     assert!(matches!(&missing[..], [(name, rule)] if &**name == "r" && rule.param_idx == 1));
     engine.load_param(Vec::new());
-    assert_eq!(engine.missing_args(at(0)), []);
+    assert_eq!(engine.missing_args(), []);
 }
 
 #[test]

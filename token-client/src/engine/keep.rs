@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use limiter::{Tick, local::LocalEngine, rule::ParamRule};
+use limiter::{local::LocalEngine, rule::ParamRule};
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::warn;
 
@@ -29,15 +29,15 @@ pub(super) async fn keep(engine: Weak<Shared>, mut reader: SystemReader) {
         let now = engine.clock.now();
         engine.local.set_status(reader.read(now));
         engine.local.tidy(now);
-        warned = warn_of_missing(&engine.local, now, &warned);
+        warned = warn_of_missing(&engine.local, &warned);
     }
 }
 
 /// Warns of rules that are not among the `warned`, and gives those that are now: a rule that goes
 /// and comes back is a new one.
-fn warn_of_missing(local: &LocalEngine, now: Tick, warned: &Missing) -> Missing {
+fn warn_of_missing(local: &LocalEngine, warned: &Missing) -> Missing {
     let mut missing = Missing::new();
-    for (resource, rule) in local.missing_args(now) {
+    for (resource, rule) in local.missing_args() {
         if !warned.get(&resource).is_some_and(|rules| rules.contains(&rule)) {
             warn!(
                 %resource,
