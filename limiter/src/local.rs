@@ -69,7 +69,7 @@ pub use flow::WarmUpReading;
 pub use gateway::GatewayRequest;
 pub use load::Loaded;
 pub use observer::Observer;
-pub use readings::{BreakerReading, OpenReading, ParamReading, TOTAL_INBOUND};
+pub use readings::{BreakerReading, OpenReading, ParamReading, ResourceReading, TOTAL_INBOUND};
 pub use settings::{LocalSettings, OVERFLOW, Overflow};
 use shared::Shared;
 pub use slot::{Done, Outcome, Seen, Slot};

@@ -31,6 +31,8 @@
 //! * [`Listener`] hears of refusals, fallbacks and the connection; [`Metrics`] counts them.
 //! * [`Builder::embedded`] makes a client of an engine in the same process.
 //!
+//! [`Engine`] needs no server: it protects the process with Sentinel's local rules, by guards.
+//!
 //! Servers may be ours or Sentinel's. The client does not read rule files, does not retry a call
 //! (the tokens may have been taken), and does not hold a call back unless a server says so.
 
@@ -45,6 +47,7 @@ mod connection;
 mod decide;
 mod dial;
 mod embedded;
+mod engine;
 mod hold;
 mod holds;
 mod leases;
@@ -70,6 +73,7 @@ pub use all::AllAnswer;
 pub use answer::{Answer, BadCall, Extension, NoAnswer, Pong};
 pub use builder::{BuildError, Builder};
 pub use client::Client;
+pub use engine::{Attempt, Engine, Guard, NotNow, RunError, SystemReader};
 pub use hold::{Held, Refused};
 pub use limiter;
 pub use listener::{Listener, RuleId};

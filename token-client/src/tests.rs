@@ -3,6 +3,7 @@
 
 mod ask;
 mod embedded;
+mod engine;
 mod fallback;
 mod hold;
 mod hold_leaks;

@@ -85,17 +85,26 @@ impl LocalEngine {
         self.shared.inbound.set_status(status);
     }
 
+    /// How busy the machine is, as it was last said.
+    #[must_use]
+    pub fn status(&self) -> SystemStatus {
+        self.shared.inbound.status()
+    }
+
     /// Gives back the memory of hot values that count no more at `now`. To be called now and then,
     /// once a second is enough.
     pub fn tidy(&self, now: Tick) {
-        for resource in self.resources.all() {
+        self.resources.each(|resource| {
             let body = &mut lock(&resource.state).body;
+            if body.hot.is_none() && body.gateway.is_none() {
+                return;
+            }
             let now = body.see(now);
             let gateway = body.gateway.as_mut().map(|gateway| &mut gateway.hot);
             for hot in body.hot.iter_mut().chain(gateway) {
                 hot.tidy(now);
             }
-        }
+        });
     }
 
     /// How often something above a bound was asked for.

@@ -26,6 +26,8 @@ pub(super) struct Inbound {
     shards: [Shard; SHARDS as usize],
     is_limited: AtomicBool,
     system: Swap<System>,
+    /// Held by who changes a part of `system`.
+    changing: Mutex<()>,
 }
 
 /// A node by itself in its cache lines.
@@ -45,6 +47,7 @@ impl Default for Inbound {
             shards: Default::default(),
             is_limited: AtomicBool::new(false),
             system: Swap::new(System::default()),
+            changing: Mutex::default(),
         }
     }
 }
@@ -110,6 +113,7 @@ impl Inbound {
     }
 
     pub(super) fn set_limits(&self, limits: SystemLimits) {
+        let _changing = lock(&self.changing);
         let system = System { limits, ..*self.system.hold() };
         self.system.swap(Arc::new(system));
         // Relaxed: which of the two a call finds that is made meanwhile does not matter.
@@ -117,8 +121,13 @@ impl Inbound {
     }
 
     pub(super) fn set_status(&self, status: SystemStatus) {
+        let _changing = lock(&self.changing);
         let system = System { status, ..*self.system.hold() };
         self.system.swap(Arc::new(system));
+    }
+
+    pub(super) fn status(&self) -> SystemStatus {
+        self.system.hold().status
     }
 
     #[inline]
@@ -166,5 +175,32 @@ mod tests {
         inbound.set_limits(SystemLimits::of(&[rule]));
         let refused = inbound.check(Stat::default(), &Stat::default(), 1);
         assert_eq!(refused, Err(SystemKind::Cpu));
+        assert_eq!(inbound.status(), SystemStatus { load: 9.0, cpu: 1.0 });
+    }
+
+    #[test]
+    fn limits_are_not_lost_to_a_status_that_is_said_meanwhile() {
+        let (inbound, done) = (Inbound::default(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut load = 0.0;
+                // Relaxed: nothing else is published.
+                while !done.load(Ordering::Relaxed) {
+                    inbound.set_status(SystemStatus { load, cpu: 0.0 });
+                    load += 1.0;
+                }
+            });
+            let kept = (0..100).all(|limit| {
+                inbound.set_limits(qps(f64::from(limit)));
+                // What was on its way is in force with the second status that is said from now.
+                let seen = inbound.status().load;
+                while inbound.status().load < seen + 2.0 {
+                    std::thread::yield_now();
+                }
+                inbound.system.hold().limits == qps(f64::from(limit))
+            });
+            done.store(true, Ordering::Relaxed);
+            assert!(kept);
+        });
     }
 }

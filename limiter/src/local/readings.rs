@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     BreakerState, LocalEngine, NodeReading, Second, WarmUpReading,
     breaker::Breaker,
+    param::HotRules,
     resource::{Body, Name, Resource},
 };
 use crate::{
@@ -50,33 +51,87 @@ pub struct ParamReading {
     pub param_missing: u64,
 }
 
-impl LocalEngine {
-    /// The circuit breakers of a resource, in the order of checking.
-    #[must_use]
-    pub fn breakers(&self, now: Tick, resource: &str) -> Vec<BreakerReading> {
-        let reading = |breaker: &Breaker| BreakerReading {
+/// What one resource shows, all of it at the same moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceReading {
+    /// Its name. A resource that stands for others above the bound is called as their patterns or
+    /// [`OVERFLOW`](super::OVERFLOW), and so may be another.
+    pub name: Box<str>,
+    /// Its counters over all its calls.
+    pub node: NodeReading,
+    /// How long the oldest of its open entries has been open.
+    pub oldest: Option<Duration>,
+    /// Its circuit breakers, in the order of checking.
+    pub breakers: Vec<BreakerReading>,
+    /// Its hot parameters.
+    pub params: ParamReading,
+}
+
+impl BreakerReading {
+    fn of(breaker: &Breaker) -> Self {
+        Self {
             rule: Arc::clone(breaker.rule()),
             state: breaker.state(),
             retry_at: breaker.retry_at(),
-        };
-        self.look_at_rules(now, resource, |body| body.breakers.iter().map(reading).collect())
+        }
+    }
+}
+
+impl ParamReading {
+    fn of(body: &Body) -> Self {
+        let Some(hot) = &body.hot else { return Self::default() };
+        let counted = hot.counted();
+        Self {
+            values: hot.values(),
+            overflow_uses: counted.overflow_uses,
+            missing: hot.missing().map(|(rule, times)| (Arc::clone(rule), times)).collect(),
+            param_missing: counted.missing,
+        }
+    }
+}
+
+impl LocalEngine {
+    /// What every resource shows, in order of their names.
+    #[must_use]
+    pub fn resources(&self, now: Tick) -> Vec<ResourceReading> {
+        self.each(now, |name, body| ResourceReading {
+            name: name.into(),
+            node: body.nodes.cluster.reading(),
+            oldest: body.open.oldest().map(|oldest| now.since(oldest)),
+            breakers: body.breakers.iter().map(BreakerReading::of).collect(),
+            params: ParamReading::of(body),
+        })
+    }
+
+    /// The circuit breakers of a resource, in the order of checking.
+    #[must_use]
+    pub fn breakers(&self, now: Tick, resource: &str) -> Vec<BreakerReading> {
+        self.look_at_rules(now, resource, |body| {
+            body.breakers.iter().map(BreakerReading::of).collect()
+        })
     }
 
     /// What the hot-parameter rules of a resource have counted.
     #[must_use]
     pub fn params(&self, now: Tick, resource: &str) -> ParamReading {
-        let read = |body: &Body| {
-            let hot = body.hot.as_ref()?;
-            let counted = hot.counted();
-            Some(ParamReading {
-                values: hot.values(),
-                overflow_uses: counted.overflow_uses,
-                missing: hot.missing().map(|(rule, times)| (Arc::clone(rule), times)).collect(),
-                param_missing: counted.missing,
-            })
-        };
-        let reading = self.find(resource).and_then(|resource| resource.look(now, read));
+        let reading = self.find(resource).map(|resource| resource.look(now, ParamReading::of));
         reading.unwrap_or_default()
+    }
+
+    /// The hot-parameter rules in force that did not find their argument in some call, each with the
+    /// resource that was called, in order of the resources. Once a second is not too often.
+    #[must_use]
+    pub fn missing_args(&self) -> Vec<(Box<str>, Arc<ParamRule>)> {
+        let mut all: Vec<(Box<str>, Arc<ParamRule>)> = Vec::new();
+        self.resources.each(|resource| {
+            let mut state = lock(&resource.state);
+            state.refresh(resource);
+            let hot = state.body.hot.iter();
+            let missing = hot.flat_map(HotRules::missing).filter(|(_, times)| *times > 0);
+            all.extend(missing.map(|(rule, _)| (resource.name.text().into(), Arc::clone(rule))));
+        });
+        all.sort_by(|(a, _), (b, _)| a.cmp(b));
+        all
     }
 
     /// The counters of a resource over all its calls; `None` for one that was never called.

@@ -93,11 +93,17 @@ impl Resources {
 
     /// Every resource, in order of their names.
     pub(super) fn all(&self) -> Vec<Arc<Resource>> {
-        let tables = self.shards.iter().map(|shard| shard.table.load());
-        let mut all: Vec<_> =
-            tables.flat_map(|table| Vec::from_iter(table.iter().cloned())).collect();
+        let mut all = Vec::new();
+        self.each(|resource| all.push(Arc::clone(resource)));
         all.sort_unstable_by(|a, b| a.name.text().cmp(b.name.text()));
         all
+    }
+
+    /// Visits every resource, in any order. Those that come meanwhile may be left out.
+    pub(super) fn each(&self, mut visit: impl FnMut(&Arc<Resource>)) {
+        for shard in &self.shards {
+            shard.table.load().iter().for_each(&mut visit);
+        }
     }
 
     #[inline]

@@ -1,8 +1,11 @@
 //! What is above a bound shares counters, and no rule is forgotten for it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use limiter::local::{Call, LocalEngine, LocalSettings, OVERFLOW};
+use limiter::{
+    local::{BreakerState, Call, LocalEngine, LocalSettings, OVERFLOW},
+    rule::parse_degrade,
+};
 
 use crate::support::{at, block, flow, pass, passes};
 
@@ -36,6 +39,26 @@ fn resources_above_the_bound_that_match_a_pattern_share_its_limit() {
     assert!(!passes(&engine, 0, "/x/.*"), "its own text matches, too");
     let names: Vec<_> = engine.nodes(at(0)).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["/x/.*", OVERFLOW, "a", "b"].map(Box::from));
+}
+
+#[test]
+fn what_resources_above_the_bound_share_is_read_with_all_others() {
+    let engine = small("[]");
+    let rules = r#"[{"resource": "/x/.*", "regex": true, "grade": 2, "count": 0, "timeWindow": 1,
+                     "minRequestAmount": 1}]"#;
+    engine.load_degrade(parse_degrade(rules, "test").unwrap().rules);
+    assert!(passes(&engine, 0, "a") && passes(&engine, 0, "b"));
+    let open = pass(engine.enter(at(0), Call::new("b")));
+    pass(engine.enter(at(0), Call::new("/x/1"))).fail();
+    let resources = engine.resources(at(30));
+    let states = |at: usize| Vec::from_iter(resources[at].breakers.iter().map(|b| b.state));
+    let names: Vec<&str> = resources.iter().map(|resource| &*resource.name).collect();
+    assert_eq!(names, ["/x/.*", "a", "b"]);
+    assert_eq!((states(0), states(1)), (vec![BreakerState::Open], vec![]));
+    assert_eq!(resources[0].node.exception_qps, 1.0);
+    let oldest: Vec<_> = resources.iter().map(|resource| resource.oldest).collect();
+    assert_eq!(oldest, [None, None, Some(Duration::from_millis(30))]);
+    drop(open);
 }
 
 #[test]

@@ -80,6 +80,11 @@ fn a_call_without_the_argument_passes_and_is_counted() {
     let reading = engine.params(at(0), "r");
     assert_eq!((reading.param_missing, reading.values, reading.missing.len()), (2, 0, 1));
     assert_eq!(engine.params(at(0), "never called").param_missing, 0);
+    assert!(passes(&engine, 0, "another"));
+    let missing = engine.missing_args();
+    assert!(matches!(&missing[..], [(name, rule)] if &**name == "r" && rule.param_idx == 1));
+    engine.load_param(Vec::new());
+    assert_eq!(engine.missing_args(), []);
 }
 
 #[test]

@@ -1,0 +1,134 @@
+//! What a local engine counts, as Prometheus reads it.
+//!
+//! | metric | meaning |
+//! |---|---|
+//! | `tollgate_local_tokens_per_second{resource,event}` | tokens in the last second: `pass`, `borrow`, `block`, `success`, `exception` |
+//! | `tollgate_local_tokens_last_minute{resource,event}` | the same in the last minute: `pass`, `block`, `success`, `exception` |
+//! | `tollgate_local_calls{resource}` | calls in progress |
+//! | `tollgate_local_response_seconds{resource}` | average time of the calls that ended in the last second |
+//! | `tollgate_local_oldest_call_seconds{resource}` | age of the oldest call in progress; 0 without one. One that only grows is a guard that nobody dropped |
+//! | `tollgate_local_param_missing_total{resource}` | times that a hot-parameter rule did not find its argument |
+//! | `tollgate_local_hot_values{resource}` | values that have a counter of their own |
+//! | `tollgate_local_hot_values_over_total{resource}` | times that a value found no room for one |
+//! | `tollgate_local_breaker_state{resource,breaker,grade}` | 0 closed, 1 open, 2 half open; `breaker` is the place in the order of checking |
+//! | `tollgate_local_over_bound_total{what}` | uses of `resources`, `contexts` and `origins` above their bounds |
+//! | `tollgate_local_load`, `tollgate_local_cpu_ratio` | what system rules know of the machine; -1 unknown |
+//!
+//! The resource `__total_inbound_traffic__` is all inbound calls. The first [`RESOURCES_SHOWN_MAX`]
+//! resources that are seen have series of their own; the others are added up as `__other__`, where
+//! breakers are not shown.
+
+mod families;
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt::Result,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use limiter::{
+    Clock, Tick,
+    local::{BreakerReading, LocalEngine, NodeReading, OVERFLOW, TOTAL_INBOUND},
+};
+use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
+
+use super::Shared;
+use crate::sync::lock;
+
+/// Resources that have series of their own, about twenty each.
+pub(super) const RESOURCES_SHOWN_MAX: usize = 1_000;
+
+/// An engine in a registry.
+#[derive(Debug)]
+pub(super) struct Shown {
+    local: Arc<LocalEngine>,
+    clock: Arc<dyn Clock>,
+    /// The resources with series of their own. They stay, or counters would go back.
+    names: Mutex<HashSet<Box<str>>>,
+}
+
+/// What is shown of one resource, or of all others.
+#[derive(Debug, Default)]
+struct Row {
+    node: NodeReading,
+    /// Milliseconds of the calls that ended in the last second.
+    rt_ms: f64,
+    oldest: Duration,
+    param_missing: u64,
+    values: u64,
+    values_over: u64,
+    breakers: Vec<BreakerReading>,
+}
+
+type Rows = BTreeMap<Box<str>, Row>;
+
+impl Shown {
+    pub(super) fn new(engine: &Shared) -> Self {
+        let (local, clock) = (Arc::clone(&engine.local), Arc::clone(&engine.clock));
+        Self { local, clock, names: Mutex::default() }
+    }
+
+    /// The names that `name` stands for in a series: itself, or the others.
+    fn shown_as(&self, name: Box<str>) -> Box<str> {
+        let mut names = lock(&self.names);
+        let is_own = ![OVERFLOW, TOTAL_INBOUND].contains(&&*name)
+            && (names.contains(&name)
+                || (names.len() < RESOURCES_SHOWN_MAX && names.insert(name.clone())));
+        if is_own { name } else { OVERFLOW.into() }
+    }
+
+    fn rows(&self, now: Tick) -> Rows {
+        let mut rows = Rows::new();
+        rows.entry(TOTAL_INBOUND.into()).or_default().add(&self.local.inbound(now));
+        for resource in self.local.resources(now) {
+            let name = self.shown_as(resource.name);
+            let is_own = &*name != OVERFLOW;
+            let row = rows.entry(name).or_default();
+            row.add(&resource.node);
+            row.oldest = row.oldest.max(resource.oldest.unwrap_or_default());
+            row.param_missing += resource.params.param_missing;
+            row.values += resource.params.values as u64;
+            row.values_over += resource.params.overflow_uses;
+            if is_own {
+                row.breakers.extend(resource.breakers);
+            }
+        }
+        rows
+    }
+}
+
+impl Row {
+    fn add(&mut self, reading: &NodeReading) {
+        let node = &mut self.node;
+        node.pass_qps += reading.pass_qps;
+        node.occupied_pass_qps += reading.occupied_pass_qps;
+        node.block_qps += reading.block_qps;
+        node.success_qps += reading.success_qps;
+        node.exception_qps += reading.exception_qps;
+        node.total_pass += reading.total_pass;
+        node.total_block += reading.total_block;
+        node.total_success += reading.total_success;
+        node.total_exception += reading.total_exception;
+        node.threads += reading.threads;
+        self.rt_ms += reading.avg_rt * reading.success_qps;
+    }
+
+    fn response_seconds(&self) -> f64 {
+        if self.node.success_qps > 0.0 { self.rt_ms / self.node.success_qps / 1_000.0 } else { 0.0 }
+    }
+}
+
+impl Collector for Shown {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result {
+        let rows = self.rows(self.clock.now());
+        families::tokens(&mut encoder, &rows)?;
+        families::gauges(&mut encoder, &rows)?;
+        families::counters(&mut encoder, &rows)?;
+        families::breakers(&mut encoder, &rows)?;
+        families::engine(&mut encoder, &self.local)
+    }
+}
+
+#[cfg(test)]
+mod tests;
