@@ -39,7 +39,8 @@ pub struct Flow {
     /// How to make the machine that decides in place of the sliding window.
     recipe: Option<Arc<Recipe>>,
     sliding: Sliding,
-    /// What is in use of a thread-grade rule.
+    /// What is in use of a thread-grade rule; kept while the rule is a rate, for tokens that are
+    /// still held and for the time after.
     calls: Option<Arc<Calls>>,
     rule: FlowRule,
 }
