@@ -112,15 +112,6 @@ impl Used {
         }
     }
 
-    /// Forgets what was used. Leases cannot be called back.
-    pub(super) fn reset(&mut self) {
-        match &mut self.tally {
-            Tally::Ring(ring) => ring.clear(),
-            Tally::Lent(lent) => lent.ring.clear(),
-            Tally::Tuned(tuned) => tuned.reset(),
-        }
-    }
-
     pub(super) fn is_idle(&self, counting: &Counting, now: Tick) -> bool {
         match (&self.tally, counting) {
             (Tally::Ring(ring), Counting::Sliding(shape)) => ring.is_idle(*shape, now),

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::{
     START, at, engine,
-    kinds::{Kind, SLIDING},
+    kinds::{Kind, OTHERS, SLIDING},
     load, ms,
 };
 
@@ -191,6 +191,32 @@ fn a_lease_that_outlives_a_restart_counts_whatever_the_rule_says_then() {
             assert_eq!(ask(&engine, at(200), 6, Ask::default()).0, Decision::Block, "{other}");
             assert_eq!(ask(&engine, at(200), 5, Ask::default()).0, Decision::Pass { remaining: 0 });
         }
+    }
+}
+
+#[test]
+fn a_reset_leaves_what_is_on_lease_whatever_the_rule_became() {
+    let kind = Kind::Sliding { ms: 1_000, buckets: 10 };
+    for other in SLIDING.into_iter().chain(OTHERS) {
+        let engine = engine();
+        load(&engine, &[kind.rule(10.0, "", LEASE)]);
+        assert_eq!(lease(&engine, at(100), 9, None).granted, 5);
+        load(&engine, &[other.rule(10.0, "", "")]);
+        let usage = || engine.rules().flow(1).unwrap().usage(at(100));
+        let what = What::Flow { id: 1, count: 2 };
+        // Its machine is made by who first looks.
+        engine.rules().ask(at(100), &what, Ask { peek: true, ..Ask::default() }).unwrap();
+        let leased = usage();
+        assert!(leased.0 >= 4, "{other:?} {leased:?}");
+        for _ in 0..2 {
+            engine.rules().charge(at(100), &what).unwrap();
+            assert_eq!(usage().0, leased.0 + 2, "{other:?}");
+            engine.rules().reset(at(100), &what).unwrap();
+            assert_eq!(usage(), leased, "{other:?}");
+        }
+        // Once it has ended it is forgotten as all that was used.
+        engine.rules().reset(at(450), &what).unwrap();
+        assert_eq!(usage(), (0, 0), "{other:?}");
     }
 }
 
