@@ -52,9 +52,15 @@ impl Default for Tally {
 }
 
 impl FlowCounter {
-    /// The leases of it that have not ended, as far as is known.
-    pub(super) fn leases(&self) -> Vec<Held> {
-        lock(&self.0).leases().to_vec()
+    /// The leases of it that have not ended, as far as is known, for a rule that counts in another
+    /// way. From now on there are none but these: who still decides with the rule before would
+    /// grant some that nobody knows.
+    pub(super) fn hand_over_leases(&self) -> Vec<Held> {
+        let used = &mut *lock(&self.0);
+        if matches!(used.tally, Tally::Ring(_) | Tally::Lent(_)) {
+            used.lent().ledger.close();
+        }
+        used.leases().to_vec()
     }
 
     /// Whether nothing of it counts any more, for a rule that counts so.

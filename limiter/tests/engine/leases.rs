@@ -221,6 +221,48 @@ fn a_reset_leaves_what_is_on_lease_whatever_the_rule_became() {
 }
 
 #[test]
+fn a_batch_under_rules_that_were_replaced_grants_no_lease_that_the_new_ones_do_not_know() {
+    let old = Kind::Sliding { ms: 1_000, buckets: 10 };
+    let with_lease = |kind: Kind| kind.rule(10.0, "", LEASE);
+    for other in SLIDING.into_iter().chain(OTHERS).filter(|kind| *kind != old) {
+        for (was_used, stood_between, went) in
+            [(false, false, false), (true, false, false), (false, true, false), (true, false, true)]
+        {
+            let engine = engine();
+            load(&engine, &[with_lease(old)]);
+            let batch = engine.rules();
+            if was_used {
+                assert_eq!(lease(&engine, at(0), 2, None).granted, 2);
+            }
+            if stood_between {
+                // Counted in the same way, and without leases.
+                load(&engine, &[old.rule(10.0, "", "")]);
+            }
+            if went {
+                load(&engine, &[]);
+            }
+            load(&engine, &[other.rule(10.0, "", "")]);
+            let granted = batch.lease(at(0), 1, 6, None).unwrap().unwrap();
+            assert_eq!((granted.id, granted.granted), (None, 0), "{other:?}");
+            // Also when all that it had lent has come back, or ended.
+            let later = batch.lease(at(9_000), 1, 6, None).unwrap().unwrap();
+            assert_eq!(later.id, None, "{other:?}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_under_rules_that_are_counted_on_grants_leases_that_the_new_ones_know() {
+    let (engine, kind) = (engine(), Kind::Sliding { ms: 1_000, buckets: 10 });
+    load(&engine, &[kind.rule(10.0, "", LEASE)]);
+    let batch = engine.rules();
+    load(&engine, &[kind.rule(8.0, "", LEASE)]);
+    assert_eq!(batch.lease(at(0), 1, 6, None).unwrap().unwrap().granted, 5);
+    assert_eq!(ask(&engine, at(0), 4, Ask::default()).0, Decision::Block);
+    assert_eq!(ask(&engine, at(0), 3, Ask::default()).0, Decision::Pass { remaining: 0 });
+}
+
+#[test]
 fn a_batch_under_rules_without_leases_sees_those_that_were_granted_meanwhile() {
     let (engine, kind) = (engine(), Kind::Sliding { ms: 1_000, buckets: 10 });
     load(&engine, &[kind.rule(10.0, "", "")]);
