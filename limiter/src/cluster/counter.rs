@@ -1,10 +1,12 @@
 //! What one flow has used, under one lock.
 
 use super::{
+    Ask,
     counting::Counting,
     ledger::{Held, Ledger},
     totals::{Others, Passed},
     tuned::Tuned,
+    weighed::Weighed,
 };
 use crate::{
     Tick, WindowShape,
@@ -129,6 +131,29 @@ impl Used {
         }
     }
 
+    /// Takes and counts what a peek found, at the same moment and under the same lock: so whatever
+    /// has become of the threshold and of the mode meanwhile.
+    pub(super) fn take_weighed(&mut self, now: Tick, count: u64, ask: Ask, weighed: Weighed) {
+        if weighed.takes() {
+            match &mut self.tally {
+                Tally::Ring(ring) => take(ring, weighed.verdict, count),
+                Tally::Lent(lent) => take(&mut lent.ring, weighed.verdict, count),
+                Tally::Tuned(tuned) => _ = tuned.ask(now, count, ask),
+            }
+        }
+        self.note_weighed(weighed, count);
+    }
+
+    /// Counts what came of a request in any mode.
+    pub(super) fn note_weighed(&mut self, weighed: Weighed, count: u64) {
+        if weighed.is_shadowed() {
+            self.others.shadow_requests += 1;
+            self.others.shadow_tokens += count;
+        } else {
+            self.note(weighed.answer(), count);
+        }
+    }
+
     /// Counts what came of a request.
     #[inline]
     pub(super) fn note(&mut self, verdict: Verdict, count: u64) {
@@ -143,6 +168,15 @@ impl Used {
                 self.others.block_tokens += count;
             }
         }
+    }
+}
+
+/// Takes or books in a ring what was admitted of it.
+fn take(ring: &mut Ring, verdict: Verdict, count: u64) {
+    match verdict {
+        Verdict::Pass { .. } => ring.add(count),
+        Verdict::Wait { .. } => ring.book(count),
+        Verdict::Block { .. } => {}
     }
 }
 
