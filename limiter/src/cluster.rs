@@ -29,6 +29,7 @@ mod totals;
 mod tuned;
 pub(crate) mod values;
 mod wall;
+mod weighed;
 
 pub use ask::{All, Ask, Explained, Unit, What, limit_in_words};
 pub use engine::{ClusterEngine, Snapshot};

@@ -1,6 +1,8 @@
 //! Thread-grade rules across the cluster: levels through the life of a rule.
 #![expect(clippy::unwrap_used, reason = "what the helpers read is what the tests wrote")]
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use limiter::{
     ClusterEngine, OwnerId, Released, Settings, Tick, TokenId, Undecided,
     rule::{Contents, NamespaceRules, merge, parse},
@@ -62,6 +64,28 @@ fn a_rate_rule_holds_no_tokens_and_a_level_that_nobody_uses_is_forgotten() {
     load(&engine, "");
     load(&engine, &rule(1.0, 0, ""));
     assert_eq!(engine.rules().flow(1).unwrap().in_use(), Some(0));
+}
+
+#[test]
+fn a_level_that_becomes_a_rate_serves_no_tokens_and_is_kept_for_those_that_are_held() {
+    let engine = ClusterEngine::new(Settings::default());
+    let owner = engine.owner();
+    load(&engine, &rule(2.0, 0, ""));
+    let [first, _second] = [(), ()].map(|()| take(&engine, owner).unwrap().unwrap());
+    load(&engine, &rule(2.0, 1, ""));
+    assert_eq!(take(&engine, owner), Err(Undecided::BadRequest));
+    assert_eq!(engine.rules().flow(1).unwrap().in_use(), None);
+    assert_eq!(engine.concurrency().release(NOW, first), Released::Ok);
+
+    load(&engine, &rule(2.0, 0, ""));
+    assert_eq!(engine.rules().flow(1).unwrap().in_use(), Some(1));
+    assert!(take(&engine, owner).unwrap().is_some());
+    assert_eq!(take(&engine, owner), Ok(None), "the second is held on");
+
+    load(&engine, &rule(2.0, 1, ""));
+    engine.tidy(NOW.plus(Duration::from_secs(1)), UNIX_EPOCH);
+    load(&engine, &rule(2.0, 0, ""));
+    assert_eq!(engine.rules().flow(1).unwrap().in_use(), Some(0), "and they end in time");
 }
 
 #[test]

@@ -2,8 +2,16 @@
 
 use std::time::Duration;
 
-use super::{All, Ask, Flow, Param, ParamFlow, RuleSet, What, counter, param, rule_set::tokens};
-use crate::{Tick, Undecided, algorithm::Verdict, rule::Grade, sync::MutexGuard};
+use super::{
+    All, Ask, Flow, Param, ParamFlow, RuleSet, What, counter, param, rule_set::tokens,
+    weighed::Weighed,
+};
+use crate::{
+    Tick, Undecided,
+    algorithm::Verdict,
+    rule::{Grade, Mode},
+    sync::MutexGuard,
+};
 
 /// Requests of one call.
 const REQUESTS_MAX: usize = 16;
@@ -51,18 +59,7 @@ impl RuleSet {
         // Everybody who holds several locks takes them in this order, so nobody waits in a circle.
         let mut locked: Vec<_> = wanted.iter().map(|(_, index, it)| (*index, it.lock())).collect();
         locked.sort_by_key(|(index, _)| *index);
-        for (index, one) in &mut locked {
-            if !one.decide(now, true).is_admitted() {
-                // Once more, so that its rule counts the refusal.
-                let verdict = one.decide(now, false);
-                return Ok(All::Refused { index: *index, retry: one.retry(now, verdict) });
-            }
-        }
-        let waits = locked.iter_mut().map(|(_, one)| match one.decide(now, false) {
-            Verdict::Wait { wait } => wait,
-            Verdict::Pass { .. } | Verdict::Block { .. } => Duration::ZERO,
-        });
-        Ok(All::Taken { wait: waits.max().unwrap_or_default() })
+        Ok(all(now, &mut locked))
     }
 
     fn wanted<'a>(
@@ -89,6 +86,30 @@ impl RuleSet {
     }
 }
 
+/// Weighs one after the other, and takes what was weighed when nothing speaks against it: clients
+/// come and go and switches are set meanwhile, so a second look might find something else.
+fn all(now: Tick, locked: &mut [(usize, Locked<'_>)]) -> All {
+    let mut weighed = Vec::with_capacity(locked.len());
+    for (index, one) in &mut *locked {
+        let its = one.weigh(now);
+        if !its.answer().is_admitted() {
+            one.take(now, its);
+            let refused = All::Refused { index: *index, retry: one.retry(now, its.answer()) };
+            locked.iter_mut().take(weighed.len()).for_each(|(_, before)| before.leave(now));
+            return refused;
+        }
+        weighed.push(its);
+    }
+    let waits = locked.iter_mut().zip(weighed).map(|((_, one), its)| {
+        one.take(now, its);
+        match its.answer() {
+            Verdict::Wait { wait } => wait,
+            Verdict::Pass { .. } | Verdict::Block { .. } => Duration::ZERO,
+        }
+    });
+    All::Taken { wait: waits.max().unwrap_or_default() }
+}
+
 /// The place of a rule among all rules.
 fn place(what: &What<'_>) -> (bool, i64) {
     (matches!(what, What::Param { .. }), what.id())
@@ -108,18 +129,41 @@ impl<'a> Wanted<'a> {
 }
 
 impl Locked<'_> {
-    fn decide(&mut self, now: Tick, peek: bool) -> Verdict {
+    /// What its rule says. Nothing is taken yet.
+    fn weigh(&mut self, now: Tick) -> Weighed {
         match self {
             Self::Flow(flow, used, count, prioritized) => {
-                let ask = Ask { prioritized: *prioritized, peek, max_wait: None };
-                flow.decide(used, now, (*count).into(), ask)
+                let ask = Ask { peek: true, ..Ask::prioritized(*prioritized) };
+                flow.weigh(used, now, (*count).into(), ask)
             }
             Self::Param(param, used, count, values) => {
-                let ask = Ask { peek, ..Ask::default() };
-                let verdict = param.decide(used, now, *count, ask, values.iter().cloned());
+                let weighed =
+                    param.weigh(used, now, *count, Ask::default(), values.iter().cloned());
                 // There is a value, so there is a decision.
-                verdict.unwrap_or(Verdict::Block { retry: None })
+                let none = Weighed { mode: Mode::Block, verdict: Verdict::Block { retry: None } };
+                weighed.unwrap_or(none)
             }
+        }
+    }
+
+    /// Takes what was weighed, and counts what came of it.
+    fn take(&mut self, now: Tick, weighed: Weighed) {
+        match self {
+            Self::Flow(_, used, count, prioritized) => {
+                let ask = Ask::prioritized(*prioritized);
+                used.take_weighed(now, (*count).into(), ask, weighed);
+            }
+            Self::Param(param, used, ..) => {
+                param.take_weighed(used, now, Ask::default(), weighed);
+            }
+        }
+    }
+
+    /// Takes nothing of what was weighed.
+    fn leave(&mut self, now: Tick) {
+        match self {
+            Self::Flow(..) => {}
+            Self::Param(param, used, ..) => param.leave(used, now),
         }
     }
 
@@ -132,6 +176,73 @@ impl Locked<'_> {
             Self::Param(param, used, count, values) => {
                 param.retry(used, now, (*count).into(), values, verdict)
             }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{
+        ClusterEngine, Settings, Switches,
+        rule::{Contents, merge, parse},
+    };
+
+    #[test]
+    fn what_was_weighed_is_taken_and_counted_though_clients_leave_and_the_mode_changes() {
+        let kinds = [
+            "",
+            r#""controlBehavior":2,"maxQueueingTimeMs":60000,"#,
+            r#""controlBehavior":1,"warmUpPeriodSec":2,"#,
+            r#""paramIdx":0,"#,
+            r#""paramIdx":0,"controlBehavior":2,"maxQueueingTimeMs":60000,"#,
+        ];
+        let (now, values) = (Tick::from_ms(1_700_000_000_000), [Param::Int(7)]);
+        for (fields, is_switched) in
+            kinds.into_iter().flat_map(|kind| [(kind, false), (kind, true)])
+        {
+            let text = format!(
+                r#"[{{"resource":"r","count":4,"clusterMode":true,{fields}
+                    "clusterConfig":{{"flowId":1,"thresholdType":0}}}}]"#
+            );
+            let engine =
+                ClusterEngine::new(Settings { max_allowed_qps: None, ..Settings::default() });
+            let parsed = parse(&text, "test", "ns", Contents::Mixed, true).unwrap();
+            engine.replace(merge(vec![parsed]).unwrap()).unwrap();
+            let member = engine.join("ns").unwrap();
+            let rules = engine.rules();
+            let what = if fields.contains("paramIdx") {
+                What::Param { id: 1, count: 1, values: &values }
+            } else {
+                What::Flow { id: 1, count: 1 }
+            };
+            let wanted = rules.wanted(now, &what, false).unwrap();
+            let mut one = wanted.lock();
+            one.weigh(now);
+            one.leave(now);
+            let weighed = one.weigh(now);
+            assert!(weighed.answer().is_admitted(), "{fields}");
+            // Now nothing is let through any more.
+            if is_switched {
+                engine.switch(Switches { mode: Mode::Block, ..Switches::default() });
+            } else {
+                drop(member);
+            }
+            one.take(now, weighed);
+            assert!(!one.weigh(now).answer().is_admitted(), "{fields}");
+            one.leave(now);
+            drop(one);
+            let (passed, used) = match (rules.flow(1), rules.param(1)) {
+                (Some(flow), _) => (flow.totals().pass_requests, flow.usage(now).0),
+                (_, Some(param)) => {
+                    let top = param.top(now, 9).first().map_or(0, |(_, used)| *used);
+                    (param.totals().pass_requests, top)
+                }
+                _ => unreachable!(),
+            };
+            // The one whose turn it is leaves a queue with nobody in it.
+            let in_use = u64::from(!fields.contains("maxQueueing"));
+            assert_eq!((passed, used), (1, in_use), "{fields}");
         }
     }
 }

@@ -1,10 +1,12 @@
 //! What one flow has used, under one lock.
 
 use super::{
+    Ask,
     counting::Counting,
     ledger::{Held, Ledger},
     totals::{Others, Passed},
     tuned::Tuned,
+    weighed::Weighed,
 };
 use crate::{
     Tick, WindowShape,
@@ -52,9 +54,15 @@ impl Default for Tally {
 }
 
 impl FlowCounter {
-    /// The leases of it that have not ended, as far as is known.
-    pub(super) fn leases(&self) -> Vec<Held> {
-        lock(&self.0).leases().to_vec()
+    /// The leases of it that have not ended, as far as is known, for a rule that counts in another
+    /// way. From now on there are none but these: who still decides with the rule before would
+    /// grant some that nobody knows.
+    pub(super) fn hand_over_leases(&self) -> Vec<Held> {
+        let used = &mut *lock(&self.0);
+        if matches!(used.tally, Tally::Ring(_) | Tally::Lent(_)) {
+            used.lent().ledger.close();
+        }
+        used.leases().to_vec()
     }
 
     /// Whether nothing of it counts any more, for a rule that counts so.
@@ -112,15 +120,6 @@ impl Used {
         }
     }
 
-    /// Forgets what was used. Leases cannot be called back.
-    pub(super) fn reset(&mut self) {
-        match &mut self.tally {
-            Tally::Ring(ring) => ring.clear(),
-            Tally::Lent(lent) => lent.ring.clear(),
-            Tally::Tuned(tuned) => tuned.reset(),
-        }
-    }
-
     pub(super) fn is_idle(&self, counting: &Counting, now: Tick) -> bool {
         match (&self.tally, counting) {
             (Tally::Ring(ring), Counting::Sliding(shape)) => ring.is_idle(*shape, now),
@@ -129,6 +128,29 @@ impl Used {
             }
             (Tally::Tuned(tuned), _) => tuned.is_idle(now),
             (Tally::Ring(_) | Tally::Lent(_), _) => true,
+        }
+    }
+
+    /// Takes and counts what a peek found, at the same moment and under the same lock: so whatever
+    /// has become of the threshold and of the mode meanwhile.
+    pub(super) fn take_weighed(&mut self, now: Tick, count: u64, ask: Ask, weighed: Weighed) {
+        if weighed.takes() {
+            match &mut self.tally {
+                Tally::Ring(ring) => take(ring, weighed.verdict, count),
+                Tally::Lent(lent) => take(&mut lent.ring, weighed.verdict, count),
+                Tally::Tuned(tuned) => _ = tuned.ask(now, count, ask),
+            }
+        }
+        self.note_weighed(weighed, count);
+    }
+
+    /// Counts what came of a request in any mode.
+    pub(super) fn note_weighed(&mut self, weighed: Weighed, count: u64) {
+        if weighed.is_shadowed() {
+            self.others.shadow_requests += 1;
+            self.others.shadow_tokens += count;
+        } else {
+            self.note(weighed.answer(), count);
         }
     }
 
@@ -146,6 +168,15 @@ impl Used {
                 self.others.block_tokens += count;
             }
         }
+    }
+}
+
+/// Takes or books in a ring what was admitted of it.
+fn take(ring: &mut Ring, verdict: Verdict, count: u64) {
+    match verdict {
+        Verdict::Pass { .. } => ring.add(count),
+        Verdict::Wait { .. } => ring.book(count),
+        Verdict::Block { .. } => {}
     }
 }
 

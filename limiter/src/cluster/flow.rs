@@ -18,6 +18,7 @@ use super::{
     recipe::Recipe,
     sliding::Sliding,
     tuned::Tuned,
+    weighed::Weighed,
 };
 use crate::{
     Decision, Tick,
@@ -39,7 +40,8 @@ pub struct Flow {
     /// How to make the machine that decides in place of the sliding window.
     recipe: Option<Arc<Recipe>>,
     sliding: Sliding,
-    /// What is in use of a thread-grade rule.
+    /// What is in use of a thread-grade rule; kept while the rule is a rate, for tokens that are
+    /// still held and for the time after.
     calls: Option<Arc<Calls>>,
     rule: FlowRule,
 }
@@ -131,35 +133,26 @@ impl Flow {
 
     /// Decides under any algorithm and mode, and counts what came of it unless it was a peek.
     pub(super) fn decide(&self, used: &mut Used, now: Tick, count: u64, ask: Ask) -> Verdict {
-        used.passed.advance(&mut used.others, now);
-        let verdict = match self.mode() {
-            Mode::Pass => Verdict::Pass { remaining: whole(self.threshold()) },
-            Mode::Block => Verdict::Block { retry: None },
-            Mode::Enforce => self.admit(used, now, count, ask),
-            Mode::Shadow => match self.admit(used, now, count, ask) {
-                Verdict::Block { .. } if ask.peek => Verdict::Pass { remaining: 0 },
-                Verdict::Block { .. } => {
-                    used.others.shadow_requests += 1;
-                    used.others.shadow_tokens += count;
-                    return Verdict::Pass { remaining: 0 };
-                }
-                // Booked, but nobody waits.
-                Verdict::Wait { .. } => Verdict::Pass { remaining: 0 },
-                pass @ Verdict::Pass { .. } => pass,
-            },
-        };
+        let weighed = self.weigh(used, now, count, ask);
         if !ask.peek {
-            used.note(verdict, count);
+            used.note_weighed(weighed, count);
         }
-        verdict
+        weighed.answer()
     }
 
-    /// What the rule itself says. Takes or books, unless it is a peek.
-    fn admit(&self, used: &mut Used, now: Tick, count: u64, ask: Ask) -> Verdict {
-        match &self.recipe {
-            Some(recipe) => self.tuned(used, recipe, now).ask(now, count, ask),
-            None => self.admit_sliding(used, now, count, ask),
-        }
+    /// What the mode and the rule say. The rule takes or books, unless it is a peek.
+    pub(super) fn weigh(&self, used: &mut Used, now: Tick, count: u64, ask: Ask) -> Weighed {
+        used.passed.advance(&mut used.others, now);
+        let mode = self.mode();
+        let verdict = match (mode, &self.recipe) {
+            (Mode::Pass, _) => Verdict::Pass { remaining: whole(self.threshold()) },
+            (Mode::Block, _) => Verdict::Block { retry: None },
+            (Mode::Enforce | Mode::Shadow, Some(recipe)) => {
+                self.tuned(used, recipe, now).ask(now, count, ask)
+            }
+            (Mode::Enforce | Mode::Shadow, None) => self.admit_sliding(used, now, count, ask),
+        };
+        Weighed { mode, verdict }
     }
 
     fn admit_sliding(&self, used: &mut Used, now: Tick, count: u64, ask: Ask) -> Verdict {

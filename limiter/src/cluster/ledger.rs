@@ -21,6 +21,8 @@ pub(crate) struct Ledger {
     /// Tokens of all of them.
     tokens: u64,
     last_id: i64,
+    /// It grants no more.
+    is_closed: bool,
 }
 
 /// One lease.
@@ -38,8 +40,14 @@ impl Ledger {
         self.tokens
     }
 
+    /// Whether it grants no lease: there are as many as may live at once, or it was closed.
     pub(crate) fn is_full(&self) -> bool {
-        self.leases.len() >= LEASES_MAX
+        self.is_closed || self.leases.len() >= LEASES_MAX
+    }
+
+    /// Grants no lease from now on: another has taken over those there are.
+    pub(crate) fn close(&mut self) {
+        self.is_closed = true;
     }
 
     pub(crate) fn leases(&self) -> &[Held] {
@@ -59,9 +67,9 @@ impl Ledger {
     }
 
     /// Whether nothing is on lease, and every lease to come, granted at `now` or later, has an id
-    /// that none had: a ledger that begins anew does as well.
+    /// that none had: a ledger that begins anew does as well. One that was closed stays.
     pub(crate) fn is_over(&self, now: Tick) -> bool {
-        self.leases.is_empty() && now.0.cast_signed() > self.last_id
+        !self.is_closed && self.leases.is_empty() && now.0.cast_signed() > self.last_id
     }
 
     /// Charges `ring` with the leases that have ended by `now`, each at its end, and gives the

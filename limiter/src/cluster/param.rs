@@ -18,7 +18,8 @@ use super::{
     key::{Key, KeyRef, Param},
     limit::{Limit, whole},
     recipe::Recipe,
-    values::{At, Gauge, Room, Tally, Values},
+    values::{At, Gauge, Room, Tally, Tuned, Values},
+    weighed::Weighed,
 };
 use crate::{
     Decision, Tick, Undecided, WindowShape,
@@ -143,45 +144,70 @@ impl ParamFlow {
         ask: Ask,
         params: impl IntoIterator<Item = Param<'a>>,
     ) -> Result<Verdict, Undecided> {
-        let mut params = params.into_iter();
-        let mode = self.mode();
-        let verdict = match mode {
-            Mode::Enforce | Mode::Shadow => self.admit(used, now, count.into(), ask, params)?,
-            Mode::Pass | Mode::Block if params.next().is_none() => {
-                return Err(Undecided::BadRequest);
-            }
-            Mode::Pass => Verdict::Pass { remaining: whole(self.limit.scoped(&self.namespace)) },
-            Mode::Block => Verdict::Block { retry: None },
-        };
-        let totals = &mut used.totals;
-        let (verdict, counted) = match verdict {
-            Verdict::Block { .. } if mode == Mode::Shadow => {
-                (Verdict::Pass { remaining: 0 }, &mut totals.shadow_requests)
-            }
-            // Booked, but nobody waits.
-            Verdict::Wait { .. } if mode == Mode::Shadow => {
-                (Verdict::Pass { remaining: 0 }, &mut totals.pass_requests)
-            }
-            Verdict::Pass { .. } => (verdict, &mut totals.pass_requests),
-            Verdict::Wait { .. } => (verdict, &mut totals.wait_requests),
-            Verdict::Block { .. } => (verdict, &mut totals.block_requests),
-        };
-        *counted += u64::from(!ask.peek);
-        Ok(verdict)
+        let weighed = self.weigh(used, now, count, ask, params)?;
+        if ask.peek {
+            self.leave(used, now);
+        } else {
+            self.take_weighed(used, now, ask, weighed);
+        }
+        Ok(weighed.answer())
     }
 
-    /// What the rule itself says. Takes or books, unless it is a peek.
-    fn admit<'a>(
+    /// What the mode and the rule say. Each value knows what is asked of it until that is taken or
+    /// left, under the same lock and at the same moment.
+    pub(super) fn weigh<'a>(
+        &self,
+        used: &mut Used,
+        now: Tick,
+        count: u32,
+        ask: Ask,
+        params: impl IntoIterator<Item = Param<'a>>,
+    ) -> Result<Weighed, Undecided> {
+        let mut params = params.into_iter();
+        let mode = self.mode();
+        let verdict = match (mode, &self.recipe) {
+            (Mode::Enforce | Mode::Shadow, Some(recipe)) => {
+                self.weigh_by_machines(used, recipe, now, count.into(), ask, params)?
+            }
+            (Mode::Enforce | Mode::Shadow, None) => {
+                self.weigh_sliding(used, now, count.into(), params)?
+            }
+            (Mode::Pass | Mode::Block, _) if params.next().is_none() => {
+                return Err(Undecided::BadRequest);
+            }
+            (Mode::Pass, _) => {
+                Verdict::Pass { remaining: whole(self.limit.scoped(&self.namespace)) }
+            }
+            (Mode::Block, _) => Verdict::Block { retry: None },
+        };
+        Ok(Weighed { mode, verdict })
+    }
+
+    /// Takes and counts what was weighed, whatever has become of threshold and mode meanwhile.
+    pub(super) fn take_weighed(&self, used: &mut Used, now: Tick, ask: Ask, weighed: Weighed) {
+        self.settle(used, now, weighed.takes().then_some(ask));
+        let totals = &mut used.totals;
+        let counted = match weighed.answer() {
+            _ if weighed.is_shadowed() => &mut totals.shadow_requests,
+            Verdict::Pass { .. } => &mut totals.pass_requests,
+            Verdict::Wait { .. } => &mut totals.wait_requests,
+            Verdict::Block { .. } => &mut totals.block_requests,
+        };
+        *counted += 1;
+    }
+
+    /// Leaves everything as it was before something was weighed.
+    pub(super) fn leave(&self, used: &mut Used, now: Tick) {
+        self.settle(used, now, None);
+    }
+
+    fn weigh_sliding<'a>(
         &self,
         used: &mut Used,
         now: Tick,
         count: u64,
-        ask: Ask,
         params: impl Iterator<Item = Param<'a>>,
     ) -> Result<Verdict, Undecided> {
-        if let Some(recipe) = &self.recipe {
-            return self.admit_by_machines(used, recipe, now, count, ask, params);
-        }
         let gauge = Gauge::Sliding(self.window);
         used.asked_at.clear();
         let mut least = f64::INFINITY;
@@ -202,24 +228,37 @@ impl ParamFlow {
         if used.asked_at.is_empty() {
             return Err(Undecided::BadRequest);
         }
-        let passes = least >= 0.0;
-        for &Asked { at, .. } in &used.asked_at {
-            let counter = used.values.counter(at, gauge, 0, now);
-            let asked = std::mem::take(&mut counter.asked);
-            if passes && asked > 0 && !ask.peek {
-                counter.charge(now, asked);
-            }
-        }
-        if !passes || ask.peek {
-            for asked in used.asked_at.iter().filter(|asked| asked.is_new) {
-                used.values.unmake(asked.at);
-            }
-        }
-        if passes {
+        if least >= 0.0 {
             Ok(Verdict::Pass { remaining: whole(least) })
         } else {
             Ok(Verdict::Block { retry: None })
         }
+    }
+
+    /// Takes what the values were asked for, or forgets it.
+    fn settle(&self, used: &mut Used, now: Tick, takes: Option<Ask>) {
+        let Used { values, machines, asked_at, .. } = used;
+        let gauge = Gauge::of(self.window, machines.as_deref());
+        for &Asked { at, index, .. } in &*asked_at {
+            let counter = values.counter(at, gauge, index, now);
+            let asked = std::mem::take(&mut counter.asked);
+            match (takes, &mut counter.tally) {
+                // One that stood there before took it.
+                (Some(_), _) if asked == 0 => {}
+                (Some(_), Tally::Ring(ring)) => ring.charge(asked),
+                (Some(ask), Tally::Tuned(Tuned { machine, state, .. })) => {
+                    machine.take_within(state, now, asked, ask.max_wait);
+                    values.weigh(at, gauge, &self.room);
+                }
+                (None, _) => {}
+            }
+        }
+        if takes.is_none() {
+            for asked in asked_at.iter().filter(|asked| asked.is_new) {
+                values.unmake(asked.at);
+            }
+        }
+        asked_at.clear();
     }
 
     /// The threshold of a value that has its own.

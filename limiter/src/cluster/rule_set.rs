@@ -209,7 +209,7 @@ impl RuleSet {
             What::Flow { id, .. } => {
                 let flow = self.flows.get(id).ok_or(Undecided::NoRule)?;
                 flow.guard().count(now);
-                flow.reset();
+                flow.reset(now);
             }
             What::Param { id, values, .. } => {
                 let param = self.some_param(*id, values)?;

@@ -131,8 +131,16 @@ impl Tuned {
         self.machine.is_idle(&self.state, now)
     }
 
-    pub(super) fn reset(&mut self) {
+    /// Forgets what was used, except for what is still on lease. What was taken before is not given
+    /// back to a bucket any more: there it would come out of the leases.
+    pub(super) fn reset(&mut self, now: Tick) {
         self.state = self.machine.fresh();
+        let out: Vec<Held> =
+            self.leases().iter().copied().filter(|held| held.until > now).collect();
+        if let Some(past) = &mut self.past {
+            past.since = now;
+        }
+        self.take_over(&out);
     }
 
     pub(super) fn save(&self, now: Tick) -> Option<Saved> {

@@ -1,8 +1,12 @@
 //! Several requests that take all or nothing.
 
-use std::{thread, time::Duration};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
 
-use limiter::{All, Param, Undecided, What};
+use limiter::{All, Param, Switches, Undecided, What, rule::Mode};
 
 use crate::{at, engine, flow, param, passes};
 
@@ -42,6 +46,38 @@ fn flows_and_values_go_together_and_the_longest_wait_counts() {
     assert_eq!(ask(), Ok(All::Refused { index: 2, retry }), "the value has had its two");
     let (next, _) = (engine.snapshot().acquire_flow(at(0), 1, 1, false).unwrap(), ());
     assert_eq!(next, limiter::Decision::Wait { wait: Duration::from_millis(200) }, "no turn lost");
+}
+
+#[test]
+fn what_is_answered_taken_is_counted_though_clients_come_and_go_and_switches_are_set() {
+    const FLOWS: i64 = 16;
+    // The first and the last count per client.
+    let rule = |id| match id {
+        1 | FLOWS => flow(id, 1.0, "").replace(r#""thresholdType":1"#, r#""thresholdType":0"#),
+        _ => flow(id, 1.0, ""),
+    };
+    let engine = engine(&(1..=FLOWS).map(rule).collect::<Vec<_>>());
+    let (rules, done) = (engine.rules(), AtomicBool::new(false));
+    let all: Vec<_> = (1..=FLOWS).map(|id| of(id, 1)).collect();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                for mode in [Mode::Enforce, Mode::Block, Mode::Enforce] {
+                    engine.switch(Switches { mode, ..Switches::default() });
+                    let _clients: Vec<_> = (0..20).map(|_| engine.join("ns").unwrap()).collect();
+                }
+            }
+        });
+        let taken = (0..20_000).filter(|second| {
+            let taken = rules.acquire_all(at(second * 1_000), &all).unwrap();
+            matches!(taken, All::Taken { .. })
+        });
+        let taken = taken.count() as u64;
+        done.store(true, Ordering::Relaxed);
+        for id in 1..=FLOWS {
+            assert_eq!(rules.flow(id).unwrap().totals().pass_requests, taken, "{id}");
+        }
+    });
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn holds(kind: Kind, is_param: bool, steps: Vec<Step>) -> Result<(), TestCaseErr
                     };
                 let goes = now + wait;
                 let at = goes - goes % kind.grain();
-                went.push(Went { at, tokens: tokens as u64, count, spent: None });
+                went.push(Went { at, asked: at, tokens: tokens as u64, count, spent: None });
             }
         }
     }

@@ -45,6 +45,8 @@ pub(crate) fn of_values() -> Vec<Kind> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Went {
     pub(crate) at: u64,
+    /// When they were asked for, as the clock stood.
+    pub(crate) asked: u64,
     pub(crate) tokens: u64,
     pub(crate) count: f64,
     /// When exactly, if nobody but a client knows.

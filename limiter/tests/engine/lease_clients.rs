@@ -121,7 +121,7 @@ impl Run {
                     Decision::Block => return,
                 };
                 let (at, tokens) = (goes - goes % grain, count as u64);
-                self.went(Went { at, tokens, count: self.count, spent: None });
+                self.went(Went { at, asked: at, tokens, count: self.count, spent: None });
             }
             Step::Charge(count) => {
                 rules.charge(now, &What::Flow { id: 1, count }).unwrap();
@@ -143,7 +143,13 @@ impl Run {
                 if held.until >= clients_now && n > 0 {
                     held.spent += n;
                     let (at, count) = (self.now - self.now % self.kind.grain(), held.count);
-                    self.went(Went { at, tokens: n.into(), count, spent: Some(self.now) });
+                    self.went(Went {
+                        at,
+                        asked: at,
+                        tokens: n.into(),
+                        count,
+                        spent: Some(self.now),
+                    });
                 }
             }
             Step::Return(which) => {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::{
     START, at, engine,
-    kinds::{Kind, SLIDING},
+    kinds::{Kind, OTHERS, SLIDING},
     load, ms,
 };
 
@@ -192,6 +192,74 @@ fn a_lease_that_outlives_a_restart_counts_whatever_the_rule_says_then() {
             assert_eq!(ask(&engine, at(200), 5, Ask::default()).0, Decision::Pass { remaining: 0 });
         }
     }
+}
+
+#[test]
+fn a_reset_leaves_what_is_on_lease_whatever_the_rule_became() {
+    let kind = Kind::Sliding { ms: 1_000, buckets: 10 };
+    for other in SLIDING.into_iter().chain(OTHERS) {
+        let engine = engine();
+        load(&engine, &[kind.rule(10.0, "", LEASE)]);
+        assert_eq!(lease(&engine, at(100), 9, None).granted, 5);
+        load(&engine, &[other.rule(10.0, "", "")]);
+        let usage = || engine.rules().flow(1).unwrap().usage(at(100));
+        let what = What::Flow { id: 1, count: 2 };
+        // Its machine is made by who first looks.
+        engine.rules().ask(at(100), &what, Ask { peek: true, ..Ask::default() }).unwrap();
+        let leased = usage();
+        assert!(leased.0 >= 4, "{other:?} {leased:?}");
+        for _ in 0..2 {
+            engine.rules().charge(at(100), &what).unwrap();
+            assert_eq!(usage().0, leased.0 + 2, "{other:?}");
+            engine.rules().reset(at(100), &what).unwrap();
+            assert_eq!(usage(), leased, "{other:?}");
+        }
+        // Once it has ended it is forgotten as all that was used.
+        engine.rules().reset(at(450), &what).unwrap();
+        assert_eq!(usage(), (0, 0), "{other:?}");
+    }
+}
+
+#[test]
+fn a_batch_under_rules_that_were_replaced_grants_no_lease_that_the_new_ones_do_not_know() {
+    let old = Kind::Sliding { ms: 1_000, buckets: 10 };
+    let with_lease = |kind: Kind| kind.rule(10.0, "", LEASE);
+    for other in SLIDING.into_iter().chain(OTHERS).filter(|kind| *kind != old) {
+        for (was_used, stood_between, went) in
+            [(false, false, false), (true, false, false), (false, true, false), (true, false, true)]
+        {
+            let engine = engine();
+            load(&engine, &[with_lease(old)]);
+            let batch = engine.rules();
+            if was_used {
+                assert_eq!(lease(&engine, at(0), 2, None).granted, 2);
+            }
+            if stood_between {
+                // Counted in the same way, and without leases.
+                load(&engine, &[old.rule(10.0, "", "")]);
+            }
+            if went {
+                load(&engine, &[]);
+            }
+            load(&engine, &[other.rule(10.0, "", "")]);
+            let granted = batch.lease(at(0), 1, 6, None).unwrap().unwrap();
+            assert_eq!((granted.id, granted.granted), (None, 0), "{other:?}");
+            // Also when all that it had lent has come back, or ended.
+            let later = batch.lease(at(9_000), 1, 6, None).unwrap().unwrap();
+            assert_eq!(later.id, None, "{other:?}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_under_rules_that_are_counted_on_grants_leases_that_the_new_ones_know() {
+    let (engine, kind) = (engine(), Kind::Sliding { ms: 1_000, buckets: 10 });
+    load(&engine, &[kind.rule(10.0, "", LEASE)]);
+    let batch = engine.rules();
+    load(&engine, &[kind.rule(8.0, "", LEASE)]);
+    assert_eq!(batch.lease(at(0), 1, 6, None).unwrap().unwrap().granted, 5);
+    assert_eq!(ask(&engine, at(0), 4, Ask::default()).0, Decision::Block);
+    assert_eq!(ask(&engine, at(0), 3, Ask::default()).0, Decision::Pass { remaining: 0 });
 }
 
 #[test]

@@ -112,7 +112,8 @@ impl Run {
 
     fn went(&mut self, at: u64, tokens: u64) {
         let place = self.went.partition_point(|went| went.at <= at);
-        self.went.insert(place, Went { at, tokens, count: self.count, spent: None });
+        self.went
+            .insert(place, Went { at, asked: self.now, tokens, count: self.count, spent: None });
     }
 
     fn step(&mut self, step: Step) {
@@ -152,10 +153,7 @@ impl Run {
                 let count = (count as u64).min(went.tokens);
                 // A turn stays used.
                 went.tokens -= if self.kind.is_queue() { 0 } else { count };
-                // Who waited for a turn and did not go counts from when it asked, which is earlier.
-                let age = Duration::from_nanos(
-                    (self.seen.max(self.now) + 1_000_000_000).saturating_sub(went.at),
-                );
+                let age = Duration::from_nanos(self.now.saturating_sub(went.asked));
                 self.floor = self.floor.max(self.now);
                 if count > 0 {
                     self.engine.rules().give_back(now, &self.what(count as i32), age).unwrap();
@@ -214,6 +212,7 @@ impl Run {
         }
         for went in &mut self.went {
             went.at -= moved;
+            went.asked = went.asked.saturating_sub(behind);
         }
     }
 }

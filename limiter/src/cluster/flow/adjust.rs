@@ -33,9 +33,12 @@ impl Flow {
 
     /// Forgets what was used. Tokens on lease cannot be called back and count on; calls in
     /// progress do, too.
-    pub(crate) fn reset(&self) {
-        if let Some(counter) = self.counter.get() {
-            lock(&counter.0).reset();
+    pub(crate) fn reset(&self, now: Tick) {
+        let Some(counter) = self.counter.get() else { return };
+        let used = &mut *lock(&counter.0);
+        match &self.recipe {
+            Some(recipe) => self.tuned(used, recipe, now).reset(now),
+            None => used.window(self.sliding.shape, now).0.clear(),
         }
     }
 }

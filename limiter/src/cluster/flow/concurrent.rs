@@ -3,7 +3,7 @@
 use super::Flow;
 use crate::{
     Concurrency, Hold, Level, OwnerId, Tenant, Tick, TokenId, Undecided,
-    rule::Mode,
+    rule::{Grade, Mode},
     sync::{Arc, lock},
 };
 
@@ -54,7 +54,7 @@ impl Flow {
         count: u32,
         owner: OwnerId,
     ) -> Result<Option<TokenId>, Undecided> {
-        let (Some(calls), Some(config)) = (&self.calls, &self.rule.cluster) else {
+        let (Some(calls), Some(config)) = (self.level(), &self.rule.cluster) else {
             return Err(Undecided::BadRequest);
         };
         if !self.namespace.admit(now) {
@@ -91,6 +91,11 @@ impl Flow {
     /// yet swept may still be counted.
     #[must_use]
     pub fn in_use(&self) -> Option<u64> {
-        self.calls.as_ref().map(|calls| calls.counted())
+        self.level().map(|calls| calls.counted())
+    }
+
+    /// The level in force: a rate has none, though it keeps the one that its id had before.
+    fn level(&self) -> Option<&Arc<Calls>> {
+        self.calls.as_ref().filter(|_| self.rule.grade == Grade::Thread)
     }
 }

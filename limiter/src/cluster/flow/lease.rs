@@ -17,7 +17,7 @@ use crate::{
 /// Tokens that a client may spend by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leased {
-    /// `None` when there was nothing to be had.
+    /// `None` when there was nothing to be had, or a rule that counts in another way is in force.
     pub id: Option<LeaseId>,
     /// Tokens to spend.
     pub granted: u32,

@@ -33,7 +33,7 @@ impl Inherited {
         if old == new {
             return Self { counter, calls, leases: Vec::new() };
         }
-        let leases = counter.map_or_else(Vec::new, |counter| counter.leases());
+        let leases = counter.map_or_else(Vec::new, |counter| counter.hand_over_leases());
         Self { counter: None, calls, leases }
     }
 }
@@ -43,8 +43,9 @@ impl Flow {
     pub(crate) fn bequeath(&self, counting: &Counting) -> Inherited {
         let (own, calls) = (self.counting(), self.calls.clone());
         // One is made if there is none: who decides with the old rules at this moment may be about
-        // to.
-        let made = (own == *counting).then(|| Arc::clone(self.counter.get_or_make()));
+        // to, and what it lends is to be known.
+        let lends = self.rule.cluster.as_ref().is_some_and(|config| config.lease().is_some());
+        let made = (lends || own == *counting).then(|| Arc::clone(self.counter.get_or_make()));
         Inherited::from(made.or_else(|| self.counter()), calls, (&own, counting))
     }
 

@@ -59,7 +59,8 @@ impl Machines {
 }
 
 impl ParamFlow {
-    pub(super) fn admit_by_machines<'a>(
+    /// What the rule says, as [`weigh`](Self::weigh).
+    pub(super) fn weigh_by_machines<'a>(
         &self,
         used: &mut Used,
         recipe: &Arc<Recipe>,
@@ -93,23 +94,6 @@ impl ParamFlow {
         }
         if asked_at.is_empty() {
             return Err(Undecided::BadRequest);
-        }
-        for &Asked { at, index, .. } in &*asked_at {
-            let counter = values.counter(at, gauge, index, now);
-            let asked = std::mem::take(&mut counter.asked);
-            if asked > 0
-                && sum.is_admitted()
-                && !ask.peek
-                && let Tally::Tuned(Tuned { machine, state, .. }) = &mut counter.tally
-            {
-                machine.take_within(state, now, asked, ask.max_wait);
-                values.weigh(at, gauge, &self.room);
-            }
-        }
-        if !sum.is_admitted() || ask.peek {
-            for asked in asked_at.iter().filter(|asked| asked.is_new) {
-                values.unmake(asked.at);
-            }
         }
         Ok(sum)
     }
