@@ -1,5 +1,7 @@
 //! What a call costs that the local engine guards, from enter to exit, beside the keyed check of the
 //! `governor` crate, which is told of no end: one thread and two, each with a resource of its own.
+//! And, as the like of that check, what a flow rule alone costs that guards no call: looked up by its
+//! number, compared and counted.
 //!
 //! Neither side reads a clock: ours is told the tick, governor's clock is a number in memory. Both
 //! stand still during a batch and then move on by about the time that a batch takes. Every call
@@ -27,7 +29,7 @@ use governor::{
     state::keyed::DashMapStateStore,
 };
 use limiter::{
-    Clock, MonotonicClock, Tick,
+    Clock, ClusterEngine, Decision, MonotonicClock, RuleSet, Settings, Tick,
     local::{Call, EntryType, LocalEngine, LocalSettings, Step},
     rule,
 };
@@ -92,6 +94,20 @@ struct Tollgate {
     now: AtomicU64,
 }
 
+/// Relaxed, here and below: the number is the whole state.
+fn read(now: &AtomicU64) -> Tick {
+    Tick(now.load(Ordering::Relaxed))
+}
+
+fn advance(now: &AtomicU64) {
+    let ns = u64::try_from(BATCH_TIME.as_nanos()).unwrap_or(u64::MAX);
+    now.fetch_add(ns, Ordering::Relaxed);
+}
+
+fn start() -> AtomicU64 {
+    AtomicU64::new(Tick::from_ms(1_800_000_000_000).0)
+}
+
 impl Tollgate {
     fn new(name: &'static str, has_rule: bool, entry_type: EntryType) -> Outcome<Self> {
         let engine = Arc::new(LocalEngine::new(LocalSettings::default()));
@@ -101,8 +117,7 @@ impl Tollgate {
             let parsed = rule::parse(&text, "bench", "", rule::Contents::Flow, false)?;
             engine.load_flow(parsed.rules.flow);
         }
-        let now = AtomicU64::new(Tick::from_ms(1_800_000_000_000).0);
-        Ok(Self { name, engine, entry_type, now })
+        Ok(Self { name, engine, entry_type, now: start() })
     }
 }
 
@@ -112,8 +127,7 @@ impl Subject for Tollgate {
     }
 
     fn calls(&self, resource: &'static str) -> usize {
-        // Relaxed, here and below: the number is the whole state.
-        let now = Tick(self.now.load(Ordering::Relaxed));
+        let now = read(&self.now);
         let passes = |_: &usize| {
             let call = Call::new(resource).entry_type(self.entry_type);
             let Step::Passed(entry) = self.engine.enter(now, call) else { return false };
@@ -124,8 +138,48 @@ impl Subject for Tollgate {
     }
 
     fn advance(&self) {
-        let ns = u64::try_from(BATCH_TIME.as_nanos()).unwrap_or(u64::MAX);
-        self.now.fetch_add(ns, Ordering::Relaxed);
+        advance(&self.now);
+    }
+}
+
+/// A flow rule for each resource, and no more.
+struct Check {
+    rules: Arc<RuleSet>,
+    now: AtomicU64,
+}
+
+impl Check {
+    fn new() -> Outcome<Self> {
+        let rule = |(id, name): (i64, &str)| {
+            json!({
+                "resource": name, "count": 1e12, "clusterMode": true,
+                "clusterConfig": {"flowId": id, "thresholdType": 1},
+            })
+        };
+        let text = json!(Vec::from_iter((1..).zip(RESOURCES).map(rule))).to_string();
+        let engine = ClusterEngine::new(Settings { max_allowed_qps: None, ..Settings::default() });
+        let parsed = rule::parse(&text, "bench", "default", rule::Contents::Flow, true)?;
+        engine.replace(rule::merge(vec![parsed])?)?;
+        Ok(Self { rules: engine.rules(), now: start() })
+    }
+}
+
+impl Subject for Check {
+    fn name(&self) -> &'static str {
+        "tollgate, the flow rule alone"
+    }
+
+    fn calls(&self, resource: &'static str) -> usize {
+        let now = read(&self.now);
+        let id = (1..).zip(RESOURCES).find(|(_, name)| *name == resource).map_or(0, |(id, _)| id);
+        let passes = |_: &usize| {
+            matches!(self.rules.acquire_flow(now, id, 1, false), Ok(Decision::Pass { .. }))
+        };
+        (0..BATCH).filter(passes).count()
+    }
+
+    fn advance(&self) {
+        advance(&self.now);
     }
 }
 
@@ -175,8 +229,9 @@ fn spread(mut values: Vec<f64>) -> [f64; 3] {
 fn main() -> Outcome<()> {
     let quick = std::env::args().any(|arg| arg == "--quick");
     let (rounds, batches) = if quick { (3, 500) } else { (9, 3_000) };
-    let subjects: [Box<dyn Subject>; 4] = [
+    let subjects: [Box<dyn Subject>; 5] = [
         Box::new(Governor::new()?),
+        Box::new(Check::new()?),
         Box::new(Tollgate::new("tollgate, no rule", false, EntryType::Out)?),
         Box::new(Tollgate::new("tollgate, one flow rule", true, EntryType::Out)?),
         Box::new(Tollgate::new("tollgate, one flow rule, inbound", true, EntryType::In)?),

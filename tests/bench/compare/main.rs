@@ -6,6 +6,7 @@ mod bar;
 mod bars;
 mod cargo;
 mod decision;
+mod entries;
 mod generator;
 mod leases;
 mod machine;
@@ -14,6 +15,7 @@ mod page;
 mod replaced;
 mod revision;
 mod run;
+mod sentinel_rust;
 mod servers;
 mod spread;
 mod stage;
@@ -59,6 +61,8 @@ enum Part {
     Decisions,
     /// Algorithms beside the sliding window
     Algorithms,
+    /// One entry of the local engine
+    Entries,
     /// Bytes of a flow
     Memory,
     /// Decisions of one client with a lease and without
@@ -79,6 +83,9 @@ fn main() -> Result<()> {
     }
     if wanted(Part::Algorithms) {
         measured.algorithms = algorithms::measure(&place, args.quick).context("algorithms")?;
+    }
+    if wanted(Part::Entries) {
+        measured.entries = Some(entries::measure(&place, args.quick).context("entries")?);
     }
     if wanted(Part::Memory) {
         measured.memory = memory::measure(&place, args.quick).context("memory")?;

@@ -7,7 +7,9 @@ use anyhow::Result;
 use crate::{
     algorithms,
     bar::Bar,
-    bars, decision, leases, memory,
+    bars, decision,
+    entries::Entries,
+    leases, memory,
     replaced::{self, RATE},
     run::{CONNECTIONS, Effort, Placement, Results},
     table,
@@ -21,6 +23,7 @@ pub(crate) struct Measured {
     pub(crate) replaced: Vec<replaced::Round>,
     pub(crate) decisions: Vec<decision::Case>,
     pub(crate) algorithms: Vec<algorithms::Case>,
+    pub(crate) entries: Option<Entries>,
     pub(crate) memory: Vec<memory::Case>,
     pub(crate) leases: Vec<leases::Round>,
 }
@@ -36,6 +39,7 @@ impl Measured {
         }
         bars.extend(bars::decisions(&self.decisions));
         bars.extend(algorithms::bars(&self.algorithms));
+        bars.extend(self.entries.iter().flat_map(Entries::bars));
         bars.extend(bars::memory(&self.memory));
         if !self.leases.is_empty() {
             bars.push(leases::bar(&self.leases));
@@ -50,13 +54,17 @@ pub(crate) fn write(
     effort: &Effort,
     measured: &Measured,
 ) -> Result<String> {
-    let Measured { pinned, free, replaced, decisions, algorithms, memory, leases } = measured;
+    let Measured { pinned, free, replaced, decisions, algorithms, entries, memory, leases } =
+        measured;
     let mut page = "# Benchmarks\n\nWritten by `scripts/bench`; not edited by hand.\n\n".to_owned();
     for (name, value) in facts {
         writeln!(page, "- {name}: {value}")?;
     }
     for (server, reason) in &pinned.skipped {
         writeln!(page, "- **{server:?} skipped**: {reason}")?;
+    }
+    if let Some(Entries { beside: Err(reason), .. }) = entries {
+        writeln!(page, "- **sentinel-rust skipped**: {reason}")?;
     }
     writeln!(page, "\n## Bars\n")?;
     writeln!(
@@ -79,6 +87,9 @@ pub(crate) fn write(
     section("Rules replaced under load", !replaced.is_empty(), replaced::table(replaced))?;
     section("One decision inside a process", !decisions.is_empty(), table::decisions(decisions))?;
     section("Algorithms", !algorithms.is_empty(), algorithms::table(algorithms))?;
+    if let Some(entries) = entries {
+        section("One entry of the local engine", true, entries.table())?;
+    }
     section("Leases", !leases.is_empty(), leases::table(leases))?;
     section("Memory", !memory.is_empty(), table::memory(memory))?;
     writeln!(page, "\n{}", method(effort).trim_end())?;
@@ -124,6 +135,15 @@ each of the 100 000 rules; \"in force\" is when the server says so, after the 0.
 {replaced} rounds, by turns the one or the other first. How late the generator itself was is a part of the latency.
 - **Algorithms**: each through the engine, in turns with all others: flow rules and values of one hot-parameter rule, one \
 key and 100 000 in a shuffled order, where everything passes and where next to nothing does. The bar is for the worst of the four.
+- **Entries**: `LocalEngine::enter` and `Entry::exit` of a resource that is found by its name, in turns with \
+`RateLimiter::check_key` of the crate governor with names for keys, which is told of no end. Calls have one flow rule (calls per \
+second, refused at once), none, or one and count in the inbound node, too; no count is ever reached, and no clock is read: time \
+moves on every 1 000 calls. \"The flow rule alone\" is `RuleSet::acquire_flow`: a rule that is found by its number, compared and \
+counted, without an entry. On two threads each has a resource of its own.
+- **sentinel-rust**: the crate `sentinel-core` 0.1.3 in one run of criterion (`tests/bench/sentinel-rust`), through \
+`EntryBuilder` with its defaults, so its time is a number that a thread sets each millisecond; ours is told a time that is kept \
+alike, and once more what two readings of the system's clock say. Shown are medians, with what they lie between with 95 % \
+confidence; of a ratio the worst and the best that these allow.
 - **Leases**: the rule lets a client hold up to a million tokens for a second. One client process on a thread and a core, \
 the server on the other; callers are tasks that check one token after the other, and yield after 64. Without a lease the \
 client does not know the rule and asks the server each time.

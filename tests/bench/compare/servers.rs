@@ -60,6 +60,11 @@ impl Place {
         self.programs.join(name)
     }
 
+    /// The folder for what else cargo builds.
+    pub(crate) fn built(&self, name: &str) -> PathBuf {
+        self.programs.with_file_name(name)
+    }
+
     /// A file that is gone when the run ends.
     pub(crate) fn scratch(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
