@@ -31,7 +31,7 @@ impl Decider {
         self.decide(
             &Subject { id: RuleId::Flow(id), rule: known.flow(id), unknown: known.unknown() },
             ruling,
-            |local, now| local.granted(now, count),
+            |local, now, wait| local.granted(now, count, wait),
             |local, now| local.acquire(now, count, self.max_wait),
         )
     }
@@ -46,7 +46,7 @@ impl Decider {
         }
         // A server has granted them.
         if let Some(share) = rule.share() {
-            share.granted(self.clock.now(), count);
+            share.granted(self.clock.now(), count, Duration::ZERO);
         }
         Some(Outcome { verdict: Verdict::Pass, decided_by: DecidedBy::Lease })
     }
@@ -64,7 +64,7 @@ impl Decider {
         self.decide(
             &Subject { id: RuleId::Param(id), rule: known.param(id), unknown: known.unknown() },
             ruling,
-            |local, now| local.granted(now, count, values()),
+            |local, now, wait| local.granted(now, count, wait, values()),
             |local, now| local.acquire(now, count, self.max_wait, values()),
         )
     }
@@ -105,19 +105,22 @@ impl Decider {
         &self,
         subject: &Subject<'_, L>,
         ruling: Ruling,
-        granted: impl Fn(&L, Tick),
+        granted: impl Fn(&L, Tick, Duration),
         take: impl Fn(&L, Tick) -> Decision,
     ) -> Outcome {
         let verdict = |rule: &Rule<L>, policy, now| rule.verdict(policy, |local| take(local, now));
         if let Some(outcome) = self.fall_back(subject, ruling, verdict) {
             return outcome;
         }
-        if let Some(share) = subject.rule.and_then(Rule::share)
-            && ruling != Ruling::Block
-        {
-            granted(share, self.clock.now());
+        let outcome = self.carry_out(subject.id, ruling);
+        if let Some(share) = subject.rule.and_then(Rule::share) {
+            match outcome.verdict {
+                Verdict::Pass => granted(share, self.clock.now(), Duration::ZERO),
+                Verdict::Waited(wait) => granted(share, self.clock.now(), wait),
+                Verdict::Block => {}
+            }
         }
-        self.carry_out(subject.id, ruling)
+        outcome
     }
 
     /// What is decided without a server; `None` when it has decided.

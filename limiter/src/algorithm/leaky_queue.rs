@@ -52,6 +52,16 @@ impl LeakyQueue {
         Ok(Self { rate, longest: Wide::new(longest) })
     }
 
+    /// Puts whoever comes next behind a call that somebody else lets go `wait` after `now`, as far
+    /// as anybody waits here.
+    pub(crate) fn follow(&self, state: &mut Line, now: Tick, wait: Duration) {
+        state.see(now);
+        if self.rate.per_ns() > 0 {
+            let wait = self.rate.units_in(wait).min(self.longest.get());
+            state.follow(self.rate.per_ns(), wait);
+        }
+    }
+
     /// Joins the queue, or says by how many units the wait would be too long; `None`: for ever. No
     /// tokens pass at once and leave the queue as it is.
     #[inline(always)]

@@ -138,6 +138,12 @@ impl Bucket {
         }
     }
 
+    /// As [`Self::charge`], but what does not fit runs over: the level is the capacity then.
+    pub(super) fn fill(&self, level: &mut Level, now: Tick, n: u64) {
+        self.charge(level, now, n);
+        level.set(level.units.get().min(self.capacity.get()));
+    }
+
     pub(super) fn is_idle(&self, level: &Level, now: Tick) -> bool {
         self.capacity == Wide::default() || { *level }.drain(&self.rate, now) == 0
     }

@@ -58,6 +58,13 @@ impl Line {
         self.turn = Wide::new((first + others).min(now + UNITS_MAX) + 1);
     }
 
+    /// Moves the line back behind somebody who goes `wait` units from now, if its last goes earlier.
+    /// The wait is below 2^126.
+    pub(super) fn follow(&mut self, per_ns: u64, wait: u128) {
+        let turn = u128::from(self.seen.0) * u128::from(per_ns) + wait;
+        self.turn = Wide::new(self.turn.get().max(turn + 1));
+    }
+
     /// Calls of `one` unit each whose turn is ahead at `now`, rounded up.
     pub(super) fn tokens(&self, per_ns: u64, now: Tick, one: u128) -> u64 {
         let now = u128::from(self.seen.max(now).0) * u128::from(per_ns);

@@ -36,6 +36,11 @@ impl TokenBucket {
         let rate = self.0.rate();
         rate.per_ns() as f64 / rate.per_token() as f64
     }
+
+    /// Takes `n` tokens, or all there are if that is fewer: no debt is left.
+    pub(crate) fn drain(&self, state: &mut Level, now: Tick, n: u64) {
+        self.0.fill(state, now, n);
+    }
 }
 
 impl Algorithm for TokenBucket {

@@ -72,6 +72,18 @@ impl WarmUpPacing {
         self.rate.per_ns() > 0 && state.line.leave(self.rate.per_ns(), turn, cost)
     }
 
+    /// Puts whoever comes next behind a call for `n` tokens that somebody else lets go `wait` after
+    /// `now`, as far as anybody waits here. The tokens warm up the service as others do.
+    pub(crate) fn follow(&self, state: &mut WarmUpPacingState, now: Tick, wait: Duration, n: u64) {
+        state.line.see(now);
+        if self.rate.per_ns() > 0 {
+            self.advance(state, now);
+            let wait = self.rate.units_in(wait).min(self.longest.get());
+            state.line.follow(self.rate.per_ns(), wait);
+            state.passed = state.passed.saturating_add(n);
+        }
+    }
+
     /// As [`Algorithm::try_take`], for an owner who counts what passes by itself: `previous` tokens
     /// passed in the whole second before that of `now`.
     #[inline]

@@ -64,9 +64,11 @@ impl LocalFlow {
         self.0.decide(&mut self.0.lock(), now, count.into(), ask).into()
     }
 
-    /// Counts tokens that a server granted, so that they are not granted here a second time.
-    pub fn granted(&self, now: Tick, count: u32) {
-        self.0.charge(now, count);
+    /// Counts tokens that a server granted, to be used after `wait`, so that they are not granted
+    /// here a second time. They count as long as those that are granted here: for a window; of a
+    /// bucket no more than all it holds; and a queue goes on behind the call that got them.
+    pub fn granted(&self, now: Tick, count: u32, wait: Duration) {
+        self.0.granted(now, count, wait);
     }
 }
 
@@ -122,8 +124,14 @@ impl LocalParam {
     }
 
     /// As [`LocalFlow::granted`], for each value.
-    pub fn granted<'a>(&self, now: Tick, count: u32, params: impl Iterator<Item = Param<'a>>) {
-        self.0.charge(now, count, params);
+    pub fn granted<'a>(
+        &self,
+        now: Tick,
+        count: u32,
+        wait: Duration,
+        params: impl Iterator<Item = Param<'a>>,
+    ) {
+        self.0.granted(now, count, wait, params);
     }
 }
 
@@ -254,10 +262,108 @@ mod tests {
     fn what_the_server_granted_is_in_the_window_even_beyond_the_share() {
         let rule = flow_rule(100.0, r#""thresholdType": 1"#);
         let flow = LocalFlow::new(&rule, SHARE_OF_4, None).unwrap();
-        flow.granted(Tick::from_ms(START), 30);
-        flow.granted(Tick::from_ms(START + 500), 20);
+        flow.granted(Tick::from_ms(START), 30, Duration::ZERO);
+        flow.granted(Tick::from_ms(START + 500), 20, Duration::ZERO);
         assert_eq!(passes(&flow, 900, 40), 0, "50 in the window, 25 allowed");
         assert_eq!(passes(&flow, 1_000, 40), 5, "30 have left it");
+    }
+
+    /// The share of one in four of a rule of 100 a second, of which the server has granted this
+    /// client 60 a second for the ten minutes before [`TEN_MINUTES`], the last 17 ms before.
+    fn served_more_than_its_share(cluster: &str, behavior: ControlBehavior) -> LocalFlow {
+        let rule = flow_rule(100.0, &format!(r#""thresholdType": 1{cluster}"#));
+        let rule = FlowRule { behavior, max_queueing_time_ms: 500, ..rule };
+        let flow = LocalFlow::new(&rule, SHARE_OF_4, None).unwrap();
+        for i in 0..36_000 {
+            flow.granted(Tick::from_ms(START + i * 1_000 / 60), 1, Duration::ZERO);
+        }
+        flow
+    }
+
+    const TEN_MINUTES: u64 = 600_000;
+
+    /// When the first call is let go, in ms after [`TEN_MINUTES`], and how many are in ten seconds,
+    /// of a call in each millisecond that does not wait.
+    fn ten_seconds_alone(flow: &LocalFlow) -> (Option<u64>, usize) {
+        let goes = |ms: &u64| {
+            let now = Tick::from_ms(START + TEN_MINUTES + ms);
+            flow.acquire(now, 1, Some(Duration::ZERO)) != Decision::Block
+        };
+        let gone: Vec<u64> = (0..10_000).filter(goes).collect();
+        (gone.first().copied(), gone.len())
+    }
+
+    /// One token in 40 ms is a quarter of 100 a second.
+    fn goes_on_with_an_empty_bucket(algorithm: &str) {
+        let cluster = format!(r#", "algorithm": "{algorithm}""#);
+        let flow = served_more_than_its_share(&cluster, ControlBehavior::Reject);
+        assert_eq!(ten_seconds_alone(&flow), (Some(23), 250), "{algorithm}");
+    }
+
+    #[test]
+    fn a_token_bucket_is_empty_at_worst_after_more_than_the_share() {
+        goes_on_with_an_empty_bucket("tokenBucket");
+    }
+
+    #[test]
+    fn a_leaky_bucket_is_full_at_worst_after_more_than_the_share() {
+        goes_on_with_an_empty_bucket("leakyBucket");
+    }
+
+    #[test]
+    fn gcra_is_a_burst_late_at_worst_after_more_than_the_share() {
+        goes_on_with_an_empty_bucket("gcra");
+    }
+
+    #[test]
+    fn a_paced_client_goes_on_an_interval_after_its_last_call_at_the_server() {
+        let flow = served_more_than_its_share("", ControlBehavior::Pacing);
+        assert_eq!(ten_seconds_alone(&flow), (Some(23), 250));
+    }
+
+    #[test]
+    fn a_paced_client_that_the_server_warmed_up_goes_on_an_interval_after_its_last_call() {
+        let flow = served_more_than_its_share("", ControlBehavior::WarmUpPacing);
+        assert_eq!(ten_seconds_alone(&flow), (Some(23), 250));
+    }
+
+    #[test]
+    fn windows_forget_more_than_the_share_within_a_window() {
+        for algorithm in ["slidingWindow", "fixedWindow", "slidingLog"] {
+            let cluster = format!(r#", "algorithm": "{algorithm}""#);
+            let flow = served_more_than_its_share(&cluster, ControlBehavior::Reject);
+            let (first, passed) = ten_seconds_alone(&flow);
+            assert!(first.is_some_and(|first| first < 1_000), "{algorithm}: {first:?}");
+            assert!((226..=250).contains(&passed), "{algorithm}: {passed}");
+        }
+    }
+
+    #[test]
+    fn what_the_server_granted_is_missing_from_a_bucket_and_no_more_than_it_holds() {
+        let rule = flow_rule(100.0, r#""thresholdType": 1, "algorithm": "tokenBucket""#);
+        let of_4 = || LocalFlow::new(&rule, SHARE_OF_4, None).unwrap();
+        let some = of_4();
+        some.granted(Tick::from_ms(START), 10, Duration::ZERO);
+        assert_eq!(passes(&some, 0, 40), 15);
+        let all = of_4();
+        all.granted(Tick::from_ms(START), 100, Duration::ZERO);
+        assert_eq!((passes(&all, 39, 40), passes(&all, 40, 40)), (0, 1));
+    }
+
+    #[test]
+    fn a_paced_client_goes_behind_the_call_that_the_server_told_to_wait() {
+        let rule = flow_rule(100.0, r#""thresholdType": 1"#);
+        let rule =
+            FlowRule { behavior: ControlBehavior::Pacing, max_queueing_time_ms: 500, ..rule };
+        let flow = LocalFlow::new(&rule, SHARE_OF_4, None).unwrap();
+        let (now, ms) = (Tick::from_ms(START), Duration::from_millis);
+        flow.granted(now, 1, ms(300));
+        flow.granted(now, 1, ms(100));
+        assert_eq!(flow.acquire(now, 1, None), Decision::Wait { wait: ms(340) });
+        flow.granted(now, 1, Duration::from_secs(86_400));
+        assert_eq!(flow.acquire(now, 1, None), Decision::Block, "500 ms is the whole queue");
+        let later = Tick::from_ms(START + 40);
+        assert_eq!(flow.acquire(later, 1, None), Decision::Wait { wait: ms(500) });
     }
 
     #[test]
@@ -289,10 +395,34 @@ mod tests {
         let rule = param_rule(items, r#""thresholdType": 1"#);
         let flow = LocalParam::new(&rule, SHARE_OF_4, None).unwrap();
         assert_eq!((param_passes(&flow, 0, 1), param_passes(&flow, 0, 7)), (5, 10));
-        flow.granted(Tick::from_ms(START + 1_000), 8, [Param::Int(7)].iter().cloned());
+        flow.granted(
+            Tick::from_ms(START + 1_000),
+            8,
+            Duration::ZERO,
+            [Param::Int(7)].iter().cloned(),
+        );
         assert_eq!((param_passes(&flow, 1_000, 1), param_passes(&flow, 1_000, 7)), (5, 2));
         let nothing = flow.acquire(Tick::from_ms(START), 1, None, std::iter::empty());
         assert_eq!(nothing, Decision::Block);
+    }
+
+    #[test]
+    fn a_value_that_the_server_served_more_than_its_share_goes_on_after_a_token_s_time() {
+        for (rest, cluster) in [
+            (r#""count": 100"#.to_owned(), r#""thresholdType": 1, "algorithm": "tokenBucket""#),
+            (format!(r#""count": 100, {PACED}"#), r#""thresholdType": 1"#),
+        ] {
+            let flow = LocalParam::new(&param_rule(&rest, cluster), SHARE_OF_4, None).unwrap();
+            for _ in 0..1_000 {
+                let served = [Param::Int(7)].into_iter();
+                flow.granted(Tick::from_ms(START), 1, Duration::ZERO, served);
+            }
+            let goes = |ms| {
+                let (now, value) = (Tick::from_ms(START + ms), [Param::Int(7)].into_iter());
+                flow.acquire(now, 1, Some(Duration::ZERO), value) != Decision::Block
+            };
+            assert_eq!((goes(39), goes(40), goes(41)), (false, true, false), "{cluster}");
+        }
     }
 
     #[test]

@@ -141,6 +141,20 @@ impl Machine {
         with!(self, state, now, |a, s, at| a.charge(s, at, n));
     }
 
+    /// Takes `n` tokens that were granted elsewhere, to be used after `wait`. A window forgets them
+    /// as it does others. A bucket is empty at worst, and a queue goes on behind the last of them:
+    /// more than its share makes nobody wait longer than one who just had it.
+    pub(crate) fn granted(&self, state: &mut State, now: Tick, n: u64, wait: Duration) {
+        match (self, state) {
+            (Self::Bucket(bucket), State::Bucket(level)) => bucket.drain(level, now, n),
+            (Self::Queue(queue), State::Queue(line)) => queue.follow(line, now, wait),
+            (Self::WarmUpQueue(queue), State::WarmUpQueue(state)) => {
+                queue.follow(state, now, wait, n);
+            }
+            (_, state) => self.charge(state, now, n),
+        }
+    }
+
     /// Lets a state see that it is `now`: nothing of it goes back behind that.
     pub(crate) fn see(&self, state: &mut State, now: Tick) {
         match (self, state) {

@@ -118,6 +118,10 @@ impl Tuned {
         self.machine.charge(&mut self.state, now, n);
     }
 
+    pub(super) fn granted(&mut self, now: Tick, n: u64, wait: Duration) {
+        self.machine.granted(&mut self.state, now, n, wait);
+    }
+
     pub(super) fn give_back(&mut self, now: Tick, n: u64, age: Duration) {
         let since = self.past.as_ref().map_or(Tick(0), |past| past.since);
         self.machine.give_back(&mut self.state, now, n, age, since);

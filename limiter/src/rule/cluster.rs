@@ -117,7 +117,9 @@ pub enum ThresholdUnit {
 pub enum FallbackPolicy {
     /// Checks the rule locally, against `localCount` or the rule's own count.
     Local,
-    /// Checks locally against the global count divided by the last known number of clients.
+    /// Checks locally against the global count divided by the last known number of clients. The
+    /// server does not know what passes so, nor a client what others were granted: where both
+    /// decide, twice the count may pass in one window.
     Share,
     /// Lets everything through.
     Pass,

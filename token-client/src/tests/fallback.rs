@@ -249,6 +249,34 @@ async fn a_share_counts_what_the_server_granted_in_the_same_window() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wait_that_the_client_refuses_is_not_in_its_share() {
+    let share = flow_rule(100, r#""thresholdType": 1, "fallbackPolicy": "share""#);
+    let clock = Arc::new(ManualClock::new(Tick::from_ms(START)));
+    let builder = Client::builder().clock(Arc::<ManualClock>::clone(&clock)).max_wait(100 * MS);
+    let (client, mut world) = client(builder, &[A]);
+    client.set_rules(share).unwrap();
+    let (_, mut peer) = world.accept().await;
+    peer.greet(4).await;
+    client.ready(Duration::from_secs(1)).await.unwrap();
+    let serve = async {
+        for wait_ms in [101, 100] {
+            let Some(Asked::Flow { xid, .. }) = peer.asked().await else { panic!("a flow") };
+            peer.send(&[Response::Flow { xid, status: Status::ShouldWait, remaining: 0, wait_ms }])
+                .await;
+        }
+    };
+    let calls = async {
+        assert!(client.check(1, 20, false).await.is_block());
+        assert!(client.check(1, 20, false).await.is_pass());
+    };
+    tokio::join!(serve, calls);
+    world.set(A, super::net::Port::Refuses);
+    drop(peer);
+    while client.acquire(1, 1, false).await.is_ok() {}
+    assert_eq!(passes(&client, 40).await, 5, "20 of the 25");
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_number_of_clients_is_another_share_and_counters_go_on() {
     let share = flow_rule(100, r#""thresholdType": 1, "fallbackPolicy": "share""#);
     let (client, clock) = orphaned(share.clone(), 4).await;

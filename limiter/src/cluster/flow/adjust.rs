@@ -31,6 +31,16 @@ impl Flow {
         used.passed.add_tokens(count.into());
     }
 
+    /// Takes `count` tokens that were granted elsewhere, to be used after `wait`; see
+    /// [`Machine::granted`](crate::cluster::machine::Machine::granted).
+    pub(crate) fn granted(&self, now: Tick, count: u32, wait: Duration) {
+        let used = &mut *self.lock();
+        match &self.recipe {
+            Some(recipe) => self.tuned(used, recipe, now).granted(now, count.into(), wait),
+            None => used.window(self.sliding.shape, now).0.charge(count.into()),
+        }
+    }
+
     /// Forgets what was used. Tokens on lease cannot be called back and count on; calls in
     /// progress do, too.
     pub(crate) fn reset(&self, now: Tick) {

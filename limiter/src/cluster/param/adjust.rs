@@ -35,6 +35,17 @@ impl ParamFlow {
         self.each(now, params, true, |_, _, counter| counter.charge(now, count.into()));
     }
 
+    /// Takes `count` tokens of each value that were granted elsewhere, to be used after `wait`.
+    pub(crate) fn granted<'a>(
+        &self,
+        now: Tick,
+        count: u32,
+        wait: Duration,
+        params: impl IntoIterator<Item = Param<'a>>,
+    ) {
+        self.each(now, params, true, |_, _, counter| counter.granted(now, count.into(), wait));
+    }
+
     /// Forgets what the values have used.
     pub(crate) fn reset(&self, now: Tick, params: &[Param<'_>]) {
         self.each(now, params.iter().cloned(), false, |gauge, index, counter| {

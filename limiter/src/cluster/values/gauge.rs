@@ -246,6 +246,14 @@ impl Counter {
         }
     }
 
+    /// Takes `count` tokens that were granted elsewhere, as [`Machine::granted`] does.
+    pub(crate) fn granted(&mut self, now: Tick, count: u64, wait: Duration) {
+        match &mut self.tally {
+            Tally::Ring(ring) => ring.charge(count),
+            Tally::Tuned(Tuned { machine, state, .. }) => machine.granted(state, now, count, wait),
+        }
+    }
+
     /// Takes `count` tokens whatever the limit.
     pub(crate) fn charge(&mut self, now: Tick, count: u64) {
         match &mut self.tally {
