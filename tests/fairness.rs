@@ -9,7 +9,6 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
-    time::{Duration, Instant},
 };
 
 use limiter::{
@@ -66,18 +65,23 @@ impl Drop for Noise {
 }
 
 const ASKS: usize = 400;
+const NOISY_CONNECTIONS: usize = 8;
 
-/// How long each of some requests takes, one after the other, the shortest first.
-#[expect(clippy::disallowed_methods, reason = "measures another process")]
-fn times(wire: &mut Wire) -> Vec<Duration> {
+/// Requests of a noisy connection that the server answers before it lets others go first: 16 reads
+/// of 4096 bytes, of 20 bytes each.
+const TURN: u64 = 16 * 4096 / 20;
+
+/// How many noisy requests are answered while a quiet one waits, for some of these one after the
+/// other; the fewest first.
+fn answered_before(wire: &mut Wire, noise: &Noise) -> Vec<u64> {
     let mut one = || {
-        let asked = Instant::now();
+        let before = noise.answered();
         assert_eq!(wire.status(QUIET), OK);
-        asked.elapsed()
+        noise.answered() - before
     };
-    let mut times: Vec<Duration> = (0..ASKS).map(|_| one()).collect();
-    times.sort_unstable();
-    times
+    let mut answered: Vec<u64> = (0..ASKS).map(|_| one()).collect();
+    answered.sort_unstable();
+    answered
 }
 
 #[test]
@@ -88,25 +92,21 @@ fn connections_that_ask_as_fast_as_they_can_do_not_keep_another_waiting() {
     fs::write(&path, format!("[{rules}]")).unwrap();
     let server = server(&["--rules", path.to_str().unwrap(), "--max-allowed-qps", "off"]);
     let mut wire = Wire::connect(server.token.unwrap());
-    let alone = times(&mut wire);
-
-    let noise = Noise::start(server.token.unwrap(), 8);
+    let noise = Noise::start(server.token.unwrap(), NOISY_CONNECTIONS);
     eventually("there is noise", || noise.answered() > 100_000);
     let before = noise.answered();
-    let beside = times(&mut wire);
+    let answered = answered_before(&mut wire, &noise);
     let meanwhile = noise.answered() - before;
 
-    let (median, late) = (ASKS / 2, ASKS * 99 / 100);
-    let said = format!(
-        "alone {:?}, 99 of 100 in {:?}; beside {meanwhile} others {:?}, 99 of 100 in {:?}",
-        alone[median], alone[late], beside[median], beside[late],
-    );
+    // Not the time is promised, which is that of sixteen threads of this test and of the server on
+    // the same cores, but the order: each of the noisy ones has its turn, and then the quiet one.
+    let (round, median) = (NOISY_CONNECTIONS as u64 * TURN, answered[ASKS / 2]);
+    let most = answered[ASKS * 99 / 100];
+    let said = format!("{meanwhile} in all, {median} before one, {most} before 1 of 100: {round}");
     assert!(meanwhile > 100 * ASKS as u64, "that is no noise: {said}");
-    // The noisy ones are asked in turn, some hundreds of requests each. What takes longest is that
-    // nine connections, sixteen threads of this test and the server share the cores.
-    let bound = Duration::from_millis(10) + 20 * alone[median];
-    assert!(beside[median] < bound, "{said}");
-    assert!(beside[late] < Duration::from_millis(250) + 20 * alone[late], "{said}");
+    assert!(median <= round && meanwhile <= round * ASKS as u64, "{said}");
+    // Answers that lay in the sockets are counted when they are read.
+    assert!(most <= 2 * round, "{said}");
 }
 
 /// What a namespace that is far over its limit gets in a second, and what another gets meanwhile.

@@ -7,6 +7,7 @@ import com.alibaba.fastjson.JSONObject;
 import java.net.DatagramPacket;
 import java.net.DatagramSocket;
 import java.net.InetAddress;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ExecutorService;
@@ -14,10 +15,11 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** Threads that call a partner as often as a resource lets them, each call a datagram. */
+/**
+ * Threads that call a partner as often as a resource lets them, each call a datagram: nanoseconds of
+ * the epoch before which its turn cannot have been.
+ */
 final class Paced {
-    private static final byte[] CALL = {1};
-
     private Paced() {}
 
     /** Calls {@code port} of this machine for {@code seconds}; a blocked entry is tried again. */
@@ -33,8 +35,11 @@ final class Paced {
                 running.add(pool.submit(() -> {
                     while (System.nanoTime() - deadline < 0) {
                         try {
+                            // The clock of the test may have been set a little later.
+                            long asked = (System.currentTimeMillis() - 1) * 1_000_000;
                             Entry entry = SphU.entry(resource);
-                            socket.send(new DatagramPacket(CALL, CALL.length, partner, port));
+                            byte[] call = ByteBuffer.allocate(Long.BYTES).putLong(asked).array();
+                            socket.send(new DatagramPacket(call, call.length, partner, port));
                             entry.exit();
                             passed.incrementAndGet();
                         } catch (BlockException e) {
