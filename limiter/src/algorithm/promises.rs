@@ -165,7 +165,7 @@ fn corrupt(saved: &mut Saved, mut seed: u64) {
         Saved::SlidingLog { last, over, taken, .. } => {
             (*last, *over) = (number(), number());
             let entries = number() % 20;
-            taken.extend((0..entries).map(|_| number()));
+            taken.extend((0..entries).map(|_| (number(), number())));
         }
         Saved::Bucket { per_token, last, units } => {
             (*per_token, *last, *units) = (wide(&mut number), number(), wide(&mut number));

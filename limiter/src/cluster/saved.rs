@@ -20,6 +20,11 @@ use crate::{Tick, WindowShape, algorithm::Saved, sync::lock, window::Ring};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record(pub(crate) Kind);
 
+/// Bytes of a rule's values after which a record has enough, so that no lock is held for long and no
+/// record is large: it ends with the value that makes it as large. A value is as large as its log,
+/// 160 KB at most.
+pub(crate) const RECORD_BYTES: usize = 64 << 10;
+
 /// What is in a record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Kind {
@@ -54,6 +59,12 @@ pub struct Restored {
     pub flows: u64,
     /// Hot values.
     pub values: u64,
+}
+
+/// Bytes that a saved value takes.
+pub(crate) fn value_bytes(key: &Key, saved: &Saved) -> usize {
+    let text = if let Key::Str(text) = key { text.len() } else { 0 };
+    size_of::<(Key, Saved)>() + text + saved.heap_bytes()
 }
 
 impl FlowCounter {

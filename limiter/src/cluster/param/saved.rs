@@ -8,13 +8,13 @@ use crate::{
         counting::Counting,
         departed::SavedParam,
         key::Key,
-        saved::{Kind, Record, Restart, restored_ring, saved_ring},
+        saved::{Kind, RECORD_BYTES, Record, Restart, restored_ring, saved_ring, value_bytes},
         values::{At, Counter, Gauge, Tally, Tuned},
     },
     sync::lock,
 };
 
-/// Values of one record.
+/// Values that are looked at under one lock, whether or not they still count.
 const BATCH: u32 = 1_024;
 
 impl ParamCounter {
@@ -29,12 +29,16 @@ impl ParamCounter {
         let shape = counting.shape();
         let mut from = Some(0);
         while let Some(start) = from {
-            let mut saved = Vec::new();
+            let (mut saved, mut bytes) = (Vec::new(), 0);
             {
                 let Used { values, machines, .. } = &*lock(&self.0);
                 let gauge = Gauge::of(shape, machines.as_deref());
-                from = values.each(start, BATCH, |key, counter| {
-                    saved.extend(gauge.save(counter, now).map(|it| (key.clone(), it)));
+                from = values.each_while(start, BATCH, |key, counter| {
+                    if let Some(its) = gauge.save(counter, now) {
+                        bytes += value_bytes(key, &its);
+                        saved.push((key.clone(), its));
+                    }
+                    bytes < RECORD_BYTES
                 });
             }
             if !saved.is_empty() {
@@ -125,5 +129,67 @@ impl Gauge<'_> {
                 Tally::Tuned(Tuned::new(machine, state, restart.at))
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ClusterEngine, Decision, Param, Settings,
+        rule::{Contents, merge, parse},
+    };
+
+    const LOG: &str = r#"[{"resource":"r","paramIdx":0,"count":10000,"clusterMode":true,
+        "clusterConfig":{"flowId":1,"thresholdType":1,"algorithm":"slidingLog",
+                         "thresholdUnit":"window","windowIntervalMs":3600000}}]"#;
+
+    fn engine() -> ClusterEngine {
+        let engine = ClusterEngine::new(Settings { max_allowed_qps: None, ..Settings::default() });
+        let parsed = parse(LOG, "test", "ns", Contents::Mixed, true).unwrap();
+        engine.replace(merge(vec![parsed]).unwrap()).unwrap();
+        engine
+    }
+
+    /// Takes `count` tokens of `values` values at each of `ticks` ticks.
+    fn take(engine: &ClusterEngine, values: i64, ticks: u64, count: i32) {
+        let rules = engine.rules();
+        for (value, tick) in (0..values).flat_map(|value| (0..ticks).map(move |t| (value, t))) {
+            let decided = rules.acquire_param(Tick(tick), 1, count, [Param::Long(value)]);
+            assert!(matches!(decided, Ok(Decision::Pass { .. })));
+        }
+    }
+
+    /// Bytes of each record, all of which are of values. A record is what is copied under one lock.
+    fn records(engine: &ClusterEngine, now: Tick) -> Vec<usize> {
+        let mut records = Vec::new();
+        let keep = |Record(kind)| {
+            let Kind::Values(1, values) = kind else { return Err("of no value") };
+            records.push(values.iter().map(|(key, saved)| value_bytes(key, saved)).sum());
+            Ok(())
+        };
+        engine.save(now, keep).unwrap();
+        records
+    }
+
+    #[test]
+    fn a_snapshot_of_logs_is_no_larger_than_the_logs_and_comes_in_small_pieces() {
+        let engine = engine();
+        take(&engine, 1_024, 14, 700);
+        let records = records(&engine, Tick(14));
+        let (sum, most) = (records.iter().sum::<usize>(), records.iter().max().unwrap());
+        let live = engine.rules().param(1).unwrap().room().used();
+        assert!(sum as u64 <= live, "{sum} bytes of {live}, and not ten million tokens");
+        assert!(*most < RECORD_BYTES + 1_000 && records.len() > 5, "{most} under one lock");
+    }
+
+    #[test]
+    fn a_lock_is_never_held_for_more_than_one_long_log_beyond_a_record() {
+        let engine = engine();
+        take(&engine, 3, 10_000, 1);
+        let records = records(&engine, Tick(10_000));
+        let log = 10_000 * 16;
+        assert_eq!(records.len(), 3, "each by itself");
+        assert!(records.iter().all(|bytes| (log..log + 1_000).contains(bytes)), "{records:?}");
     }
 }
