@@ -4,7 +4,7 @@
 //! A rule that was removed is kept whole: a batch that began before may still be deciding under it,
 //! and be the first to use it.
 
-use std::{convert::Infallible, time::Duration};
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
@@ -19,25 +19,25 @@ use super::{
 use crate::{Tick, algorithm::Saved, sync::Arc};
 
 /// What flows and hot-parameter rules that are not there have used, by id.
-#[derive(Debug, Default)]
+///
+/// A clone shares all of it, and only the tables are copied.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Departed {
     flows: FxHashMap<i64, Arc<Flow>>,
     params: FxHashMap<i64, Arc<ParamFlow>>,
     /// From before a restart, until their rules are loaded.
-    saved_flows: FxHashMap<i64, SavedFlow>,
-    saved_params: FxHashMap<i64, SavedParam>,
+    saved_flows: FxHashMap<i64, Arc<SavedFlow>>,
+    saved_params: FxHashMap<i64, Arc<SavedParam>>,
     restart: Restart,
 }
 
 /// What the values of a hot-parameter rule had used before a restart.
 #[derive(Debug, Default)]
 pub(crate) struct SavedParam {
-    pub(crate) values: Vec<(Key, Saved)>,
+    /// Those of one record together.
+    pub(crate) values: Vec<Vec<(Key, Saved)>>,
     pub(crate) shared: Option<Saved>,
 }
-
-/// Values of one record, so that no record grows with its rule.
-const VALUES_OF_RECORD: usize = 1_024;
 
 /// How long a rule may be missing after a restart and still find what it had used.
 const UNCLAIMED: Duration = Duration::from_secs(24 * 3_600);
@@ -64,59 +64,67 @@ impl Departed {
         behind: Duration,
         records: impl IntoIterator<Item = Record>,
     ) -> Restored {
-        let mut sum = Restored::default();
+        let (mut sum, mut params) = (Restored::default(), FxHashMap::<i64, SavedParam>::default());
         self.restart = Restart { at: now, behind };
         for Record(kind) in records {
             match kind {
                 Kind::Flow(id, flow) => {
                     sum.flows += 1;
-                    self.saved_flows.insert(id, flow);
+                    self.saved_flows.insert(id, Arc::new(flow));
                 }
                 Kind::Values(id, values) => {
                     sum.values += values.len() as u64;
-                    self.saved_params.entry(id).or_default().values.extend(values);
+                    params.entry(id).or_default().values.push(values);
                 }
                 Kind::Shared(id, shared) => {
-                    self.saved_params.entry(id).or_default().shared = Some(shared);
+                    params.entry(id).or_default().shared = Some(shared);
                 }
             }
         }
+        self.saved_params = params.into_iter().map(|(id, param)| (id, Arc::new(param))).collect();
         sum
     }
 
     /// What the flow that is made had used before a restart.
-    pub(crate) fn saved_flow(&mut self, id: i64) -> Option<(SavedFlow, Restart)> {
+    pub(crate) fn saved_flow(&mut self, id: i64) -> Option<(Arc<SavedFlow>, Restart)> {
         Some((self.saved_flows.remove(&id)?, self.restart))
     }
 
     /// As [`saved_flow`](Self::saved_flow), for a hot-parameter rule.
-    pub(crate) fn saved_param(&mut self, id: i64) -> Option<(SavedParam, Restart)> {
+    pub(crate) fn saved_param(&mut self, id: i64) -> Option<(Arc<SavedParam>, Restart)> {
         Some((self.saved_params.remove(&id)?, self.restart))
     }
 
-    /// Everything that still counts, for the next restart.
-    pub(crate) fn save(&self, now: Tick) -> Vec<Record> {
-        let flows = self.flows.iter().filter_map(|(id, flow)| {
-            Some(Kind::Flow(*id, flow.counter()?.save(&flow.counting(), now)?))
-        });
-        let unclaimed = self.saved_flows.iter().map(|(id, flow)| Kind::Flow(*id, flow.clone()));
-        let values = self.saved_params.iter().flat_map(|(id, param)| {
-            let values = param.values.chunks(VALUES_OF_RECORD);
-            let values = values.map(|values| Kind::Values(*id, values.to_vec()));
-            let shared = param.shared.clone().map(|shared| Kind::Shared(*id, shared));
-            values.chain(shared)
-        });
-        // On a clock that is behind, the times of what nobody has claimed would be read wrongly.
-        let unclaimed = unclaimed.chain(values).filter(|_| self.restart.behind.is_zero());
-        let mut records: Vec<Record> = flows.chain(unclaimed).map(Record).collect();
-        for (id, param) in &self.params {
-            let (counter, counting) = (param.counter(), param.counting());
-            let Ok(()) = counter.save::<Infallible>(*id, &counting, now, |record| {
-                records.push(record);
-                Ok(())
-            });
+    /// Everything that still counts, for the next restart, a record at a time.
+    pub(crate) fn save<E>(
+        &self,
+        now: Tick,
+        mut sink: impl FnMut(Record) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for (id, flow) in &self.flows {
+            if let Some(saved) = flow.counter().and_then(|it| it.save(&flow.counting(), now)) {
+                sink(Record(Kind::Flow(*id, saved)))?;
+            }
         }
-        records
+        for (id, param) in &self.params {
+            param.counter().save(*id, &param.counting(), now, &mut sink)?;
+        }
+        // On a clock that is behind, the times of what nobody has claimed would be read wrongly.
+        if !self.restart.behind.is_zero() {
+            return Ok(());
+        }
+        for (id, flow) in &self.saved_flows {
+            sink(Record(Kind::Flow(*id, SavedFlow::clone(flow))))?;
+        }
+        for (id, param) in &self.saved_params {
+            for values in &param.values {
+                sink(Record(Kind::Values(*id, values.clone())))?;
+            }
+            if let Some(shared) = &param.shared {
+                sink(Record(Kind::Shared(*id, shared.clone())))?;
+            }
+        }
+        Ok(())
     }
 
     /// A flow rule of that id, which counts so, is in force again: what it goes on with.

@@ -149,7 +149,7 @@ impl RuleSet {
         let recipe = Recipe::of_param(&rule, config).map(|recipe| recipes.shared(recipe));
         let param = ParamFlow::new(rule, config, room, namespace, recipe, counter);
         if let Some((saved, restart)) = departed.saved_param(config.flow_id) {
-            param.restore(saved, restart);
+            param.restore(&saved, restart);
         }
         Arc::new(param)
     }

@@ -7,7 +7,6 @@ use crate::{
     cluster::{
         counting::Counting,
         departed::SavedParam,
-        key::Key,
         saved::{Kind, RECORD_BYTES, Record, Restart, restored_ring, saved_ring, value_bytes},
         values::{At, Counter, Gauge, Tally, Tuned},
     },
@@ -60,7 +59,7 @@ impl ParamFlow {
     /// counter that they share from now on, so that none may take more than it might have: as the
     /// use of the last of them, and with it that of the one that had used most, as if it were taken
     /// now. So the shared counter holds at most what two of them had used.
-    pub(crate) fn restore(&self, saved: SavedParam, restart: Restart) {
+    pub(crate) fn restore(&self, saved: &SavedParam, restart: Restart) {
         let used = &mut *self.lock();
         if let Some(recipe) = &self.recipe {
             let clients = recipe.clients(&self.namespace).max(1);
@@ -70,15 +69,14 @@ impl ParamFlow {
         let Used { values, machines, .. } = used;
         let gauge = Gauge::of(self.window, machines.as_deref());
         let SavedParam { values: list, shared } = saved;
-        let list = list.into_iter().map(|(key, saved)| (Some(key), saved));
-        let mut list: Vec<_> = list.chain(shared.map(|saved| (None, saved))).collect();
+        let list = list.iter().flatten().map(|(key, saved)| (Some(key.as_ref()), saved));
+        let mut list: Vec<_> = list.chain(shared.iter().map(|saved| (None, saved))).collect();
         list.sort_by_key(|(_, saved)| saved.seen());
         let mut beyond: Option<(Counter, u64)> = None;
         for (key, saved) in list.into_iter().rev() {
-            let key = key.as_ref().map(Key::as_ref);
             let own = key.and_then(|key| self.own(key));
             let index = own.map_or(0, |own| own.index);
-            let Some(tally) = gauge.restore(&saved, index, restart) else { continue };
+            let Some(tally) = gauge.restore(saved, index, restart) else { continue };
             let counter = Counter { tally, asked: 0 };
             if gauge.is_idle(&counter, restart.at) {
                 continue;
