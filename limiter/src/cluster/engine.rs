@@ -119,15 +119,18 @@ impl ClusterEngine {
     }
 
     /// Frees what nobody needs any more: rule sets that were replaced, hot values that fell idle,
-    /// concurrency tokens that are due, counters without a rule. No decision waits for it, and none
+    /// the logs of flows that were far longer, concurrency tokens that are due, counters without a rule. No decision waits for it, and none
     /// changes by it but for calendar windows, which take wall time from here: call it before the
     /// first decision and about once a second, from a thread that may be busy for a while.
     pub fn tidy(&self, now: Tick, wall: SystemTime) {
         self.namespaces.wall().set(now, wall);
         self.free_retired();
-        for (_, param) in self.rules.load().params() {
+        let rules = self.rules.load();
+        rules.logs.iter().for_each(|flow| flow.tidy(now));
+        for (_, param) in rules.params() {
             param.tidy(now);
         }
+        drop(rules);
         // Nothing is forgotten while a snapshot of it is being written.
         let has_forgotten =
             Shared::get_mut(&mut lock(&self.departed)).is_some_and(|it| it.tidy(now));

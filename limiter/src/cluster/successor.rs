@@ -57,6 +57,9 @@ impl RuleSet {
                     let id = config.flow_id;
                     let flow =
                         self.next_flow(rule, &config, namespace, (ground, recipes), departed);
+                    if flow.keeps_log() {
+                        next.logs.push(Arc::clone(&flow));
+                    }
                     next.flows.insert(id, flow);
                 }
             }

@@ -1,6 +1,6 @@
 //! A flow's counter outlives its rule: what the next rule with its id goes on with.
 
-use super::{Calls, Flow};
+use super::{Calls, Flow, Tally};
 use crate::{
     Tick,
     cluster::{
@@ -10,7 +10,7 @@ use crate::{
         saved::{Restart, SavedFlow},
         tuned::Tuned,
     },
-    sync::Arc,
+    sync::{Arc, lock},
 };
 
 /// What a rule takes over from one that had its id before.
@@ -83,11 +83,67 @@ impl Flow {
             && self.counter.get().is_none_or(|counter| counter.is_idle(&self.counting(), now))
     }
 
+    /// Whether the flow's memory grows as it is used.
+    pub(crate) fn keeps_log(&self) -> bool {
+        matches!(self.counting(), Counting::Log(_))
+    }
+
+    /// Gives back what a log that was far longer has left.
+    pub(crate) fn tidy(&self, now: Tick) {
+        if let Some(counter) = self.counter.get()
+            && let Tally::Tuned(tuned) = &mut lock(&counter.0).tally
+        {
+            tuned.give_back_heap(now);
+        }
+    }
+
+    /// Bytes that the flow's log allocates.
+    #[cfg(test)]
+    pub(crate) fn log_bytes(&self) -> u64 {
+        match &self.lock().tally {
+            Tally::Tuned(tuned) => tuned.log_bytes(),
+            Tally::Ring(_) | Tally::Lent(_) => 0,
+        }
+    }
+
     /// How the flow counts.
     pub(crate) fn counting(&self) -> Counting {
         let config = self.rule.cluster.as_ref();
         config.map_or(Counting::Sliding(self.sliding.shape), |config| {
             Counting::of(config, self.rule.behavior)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use crate::{
+        ClusterEngine, Decision, Settings, Tick,
+        rule::{Contents, merge, parse},
+    };
+
+    #[test]
+    fn a_long_log_of_a_flow_gives_its_memory_back() {
+        let engine = ClusterEngine::new(Settings { max_allowed_qps: None, ..Settings::default() });
+        let text = r#"[{"resource":"f","count":10000,"clusterMode":true,
+            "clusterConfig":{"flowId":1,"thresholdType":1,"algorithm":"slidingLog"}}]"#;
+        let parsed = parse(text, "test", "ns", Contents::Mixed, true).unwrap();
+        engine.replace(merge(vec![parsed]).unwrap()).unwrap();
+        let rules = engine.rules();
+        let heap = || rules.flow(1).unwrap().log_bytes();
+        for ns in 0..20_000 {
+            rules.acquire_flow(Tick(ns), 1, 1, false).unwrap();
+        }
+        assert_eq!(heap(), 16 * 16_384, "the most that a log allocates");
+        engine.tidy(Tick(20_000), UNIX_EPOCH);
+        assert_eq!(heap(), 16 * 16_384, "all of it still counts");
+        assert_eq!(rules.acquire_flow(Tick(20_000), 1, 1, false), Ok(Decision::Block));
+        engine.tidy(Tick(1_000_009_000), UNIX_EPOCH);
+        assert_eq!(rules.flow(1).unwrap().usage(Tick(1_000_009_000)), (999, 0));
+        assert_eq!(heap(), 16 * 1_998);
+        engine.tidy(Tick::from_ms(5_000), UNIX_EPOCH);
+        assert_eq!(heap(), 16 * 4);
     }
 }
