@@ -1,5 +1,7 @@
 //! States as plain data, for a snapshot on disk.
 
+mod joined;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

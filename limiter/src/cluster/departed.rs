@@ -14,7 +14,8 @@ use super::{
     flow::Inherited,
     key::Key,
     param::ParamCounter,
-    saved::{Kind, Record, Restart, Restored, SavedFlow},
+    saved::{Kind, Record, Restart, Restored, SavedFlow, value_bytes},
+    values::{Account, Room},
 };
 use crate::{Tick, algorithm::Saved, sync::Arc};
 
@@ -26,7 +27,7 @@ pub(crate) struct Departed {
     flows: FxHashMap<i64, Arc<Flow>>,
     params: FxHashMap<i64, Arc<ParamFlow>>,
     /// From before a restart, until their rules are loaded.
-    saved_flows: FxHashMap<i64, Arc<SavedFlow>>,
+    saved_flows: FxHashMap<i64, Arc<(SavedFlow, Account)>>,
     saved_params: FxHashMap<i64, Arc<SavedParam>>,
     restart: Restart,
 }
@@ -37,6 +38,26 @@ pub(crate) struct SavedParam {
     /// Those of one record together.
     pub(crate) values: Vec<Vec<(Key, Saved)>>,
     pub(crate) shared: Option<Saved>,
+    /// What they take of the room that hot values have.
+    account: Account,
+}
+
+impl SavedParam {
+    /// Takes in what one value, or several, had used together.
+    fn join(&mut self, saved: Saved) {
+        match &mut self.shared {
+            Some(shared) => shared.join(saved),
+            none => *none = Some(saved),
+        }
+    }
+
+    /// Frees the room that it takes, for the counters that are made from it, unless a snapshot of
+    /// it is being written.
+    fn release(self: &mut Arc<Self>) {
+        if let Some(own) = Arc::get_mut(self) {
+            own.account = Account::default();
+        }
+    }
 }
 
 /// How long a rule may be missing after a restart and still find what it had used.
@@ -57,28 +78,46 @@ impl Departed {
         }
     }
 
-    /// Takes in what was saved before a restart by a clock that this one is `behind`.
+    /// Takes in what was saved before a restart by a clock that this one is `behind`: of `most`
+    /// flows and hot-parameter rules each, and as much as there is `room` for. Values beyond it are
+    /// joined to one that their rule begins to share, and flows beyond it count as if everything had
+    /// been used when the last of it was.
     pub(crate) fn restore(
         &mut self,
         now: Tick,
         behind: Duration,
         records: impl IntoIterator<Item = Record>,
+        (room, most): (&Room, usize),
     ) -> Restored {
         let (mut sum, mut params) = (Restored::default(), FxHashMap::<i64, SavedParam>::default());
         self.restart = Restart { at: now, behind };
         for Record(kind) in records {
             match kind {
-                Kind::Flow(id, flow) => {
+                Kind::Flow(id, mut flow) if self.saved_flows.len() < most => {
+                    if !room.has_bytes(flow.bytes() as u64) {
+                        flow.condense();
+                    }
+                    let mut account = Account::default();
+                    account.add(room, flow.bytes() as u64);
                     sum.flows += 1;
-                    self.saved_flows.insert(id, Arc::new(flow));
+                    self.saved_flows.insert(id, Arc::new((flow, account)));
                 }
-                Kind::Values(id, values) => {
+                Kind::Values(id, mut values) if params.len() < most || params.contains_key(&id) => {
                     sum.values += values.len() as u64;
-                    params.entry(id).or_default().values.push(values);
+                    values.shrink_to_fit();
+                    let bytes = values.iter().map(|(key, its)| value_bytes(key, its) as u64).sum();
+                    let param = params.entry(id).or_default();
+                    if room.has_bytes(bytes) {
+                        param.account.add(room, bytes);
+                        param.values.push(values);
+                    } else {
+                        values.into_iter().for_each(|(_, saved)| param.join(saved));
+                    }
                 }
-                Kind::Shared(id, shared) => {
-                    params.entry(id).or_default().shared = Some(shared);
+                Kind::Shared(id, shared) if params.len() < most || params.contains_key(&id) => {
+                    params.entry(id).or_default().join(shared);
                 }
+                Kind::Flow(..) | Kind::Values(..) | Kind::Shared(..) => {}
             }
         }
         self.saved_params = params.into_iter().map(|(id, param)| (id, Arc::new(param))).collect();
@@ -86,13 +125,15 @@ impl Departed {
     }
 
     /// What the flow that is made had used before a restart.
-    pub(crate) fn saved_flow(&mut self, id: i64) -> Option<(Arc<SavedFlow>, Restart)> {
+    pub(crate) fn saved_flow(&mut self, id: i64) -> Option<(Arc<(SavedFlow, Account)>, Restart)> {
         Some((self.saved_flows.remove(&id)?, self.restart))
     }
 
     /// As [`saved_flow`](Self::saved_flow), for a hot-parameter rule.
     pub(crate) fn saved_param(&mut self, id: i64) -> Option<(Arc<SavedParam>, Restart)> {
-        Some((self.saved_params.remove(&id)?, self.restart))
+        let mut saved = self.saved_params.remove(&id)?;
+        saved.release();
+        Some((saved, self.restart))
     }
 
     /// Everything that still counts, for the next restart, a record at a time.
@@ -114,7 +155,7 @@ impl Departed {
             return Ok(());
         }
         for (id, flow) in &self.saved_flows {
-            sink(Record(Kind::Flow(*id, SavedFlow::clone(flow))))?;
+            sink(Record(Kind::Flow(*id, flow.0.clone())))?;
         }
         for (id, param) in &self.saved_params {
             for values in &param.values {

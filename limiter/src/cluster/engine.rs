@@ -175,6 +175,11 @@ impl ClusterEngine {
     /// [`replace`](Self::replace): a rule that is made finds there what its id had used, and goes
     /// on with it if it is counted in the same way. What no rule claims within a day is forgotten.
     ///
+    /// What waits for its rule takes of the room that hot values have. Values beyond it, those that
+    /// are read last, share one counter of their rule; a flow beyond it counts as if all of it had
+    /// been used at once. Neither is ever admitted more by it. Of more than twice as many rules as
+    /// there may be, further ones are forgotten.
+    ///
     /// On a clock that is behind `saved_at` everything that was used moves back with it, rounded so
     /// that nothing is forgotten early: what is counted in buckets or windows may count for longer,
     /// by less than one of them.
@@ -184,7 +189,18 @@ impl ClusterEngine {
         saved_at: Tick,
         records: impl IntoIterator<Item = Record>,
     ) -> Restored {
-        Shared::make_mut(&mut lock(&self.departed)).restore(now, saved_at.since(now), records)
+        Shared::make_mut(&mut lock(&self.departed)).restore(
+            now,
+            saved_at.since(now),
+            records,
+            (&self.room, self.settings.rules_max.saturating_mul(2)),
+        )
+    }
+
+    /// The room of the hot values.
+    #[cfg(test)]
+    pub(crate) fn room(&self) -> &Room {
+        &self.room
     }
 
     /// Puts `switches` in force in place of those that were; they act on the next decision.

@@ -86,6 +86,21 @@ impl FlowCounter {
 }
 
 impl SavedFlow {
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let leases = self.leases.capacity() * size_of::<(i64, u64, u32)>();
+        size_of::<Self>() + self.used.heap_bytes() + leases
+    }
+
+    /// Makes do with little memory; never says less. Leases become one, which ends with the last.
+    pub(super) fn condense(&mut self) {
+        self.used.condense();
+        let joined = self.leases.iter().copied().reduce(|(a, b, c), (id, until, tokens)| {
+            (a.max(id), b.max(until), c.saturating_add(tokens))
+        });
+        self.leases = joined.into_iter().collect();
+    }
+
     /// The leases, on this clock.
     pub(super) fn leases(&self, restart: Restart) -> Vec<Held> {
         let behind_ns = u64::try_from(restart.behind.as_nanos()).unwrap_or(u64::MAX);

@@ -122,7 +122,7 @@ impl RuleSet {
         let recipe = recipe.map(|recipe| recipes.shared(recipe));
         let flow = Flow::new(rule, config, Arc::clone(namespace), recipe, inherited);
         if let Some((saved, restart)) = departed.saved_flow(config.flow_id) {
-            flow.restore(&saved, restart);
+            flow.restore(&saved.0, restart);
         }
         Arc::new(flow)
     }

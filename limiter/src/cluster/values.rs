@@ -17,12 +17,11 @@ mod slab;
 use self::{
     chain::{Chain, Slot},
     index::Index,
-    room::Account,
 };
 pub(crate) use self::{
     gauge::{Counter, Gauge, Tally, Tuned},
     measure::Measure,
-    room::Room,
+    room::{Account, Room},
 };
 use super::key::{Key, KeyRef};
 use crate::Tick;

@@ -146,4 +146,44 @@ mod tests {
         engine.tidy(Tick::from_ms(5_000), UNIX_EPOCH);
         assert_eq!(heap(), 16 * 4);
     }
+
+    #[test]
+    fn a_restored_flow_without_room_is_small_and_admits_no_more() {
+        let engine = |values_bytes_max| {
+            let settings =
+                Settings { values_bytes_max, max_allowed_qps: None, ..Settings::default() };
+            ClusterEngine::new(settings)
+        };
+        let load = |engine: &ClusterEngine| {
+            let text = r#"[{"resource":"f","count":5000,"clusterMode":true,
+                "clusterConfig":{"flowId":1,"thresholdType":1,"algorithm":"slidingLog"}}]"#;
+            let parsed = parse(text, "test", "ns", Contents::Mixed, true).unwrap();
+            engine.replace(merge(vec![parsed]).unwrap()).unwrap();
+        };
+        let before = engine(0);
+        load(&before);
+        for ms in 0..800 {
+            before.rules().acquire_flow(Tick::from_ms(ms), 1, 5, false).unwrap();
+        }
+        let restarted = |bytes| {
+            let (after, mut records, now) = (engine(bytes), Vec::new(), Tick::from_ms(800));
+            let keep = |record| {
+                records.push(record);
+                Ok::<(), ()>(())
+            };
+            before.save(now, keep).unwrap();
+            after.restore(now, now, records);
+            let held = after.room().used();
+            load(&after);
+            (held, after)
+        };
+        let ((whole, large), (held, small)) = (restarted(u64::MAX), restarted(0));
+        assert!(whole >= 800 * 16 && held < 300, "{whole} {held}");
+        for (ms, own, joined) in [(800, 4_000, 4_000), (1_798, 5, 4_000), (1_799, 0, 0)] {
+            let usage =
+                |engine: &ClusterEngine| engine.rules().flow(1).unwrap().usage(Tick::from_ms(ms)).0;
+            assert_eq!((usage(&large), usage(&small)), (own, joined), "at {ms}");
+        }
+        assert_eq!((large.room().used(), small.room().used()), (0, 0));
+    }
 }

@@ -68,7 +68,7 @@ impl ParamFlow {
         }
         let Used { values, machines, .. } = used;
         let gauge = Gauge::of(self.window, machines.as_deref());
-        let SavedParam { values: list, shared } = saved;
+        let SavedParam { values: list, shared, .. } = saved;
         let list = list.iter().flatten().map(|(key, saved)| (Some(key.as_ref()), saved));
         let mut list: Vec<_> = list.chain(shared.iter().map(|saved| (None, saved))).collect();
         list.sort_by_key(|(_, saved)| saved.seen());
@@ -189,5 +189,64 @@ mod tests {
         let log = 10_000 * 16;
         assert_eq!(records.len(), 3, "each by itself");
         assert!(records.iter().all(|bytes| (log..log + 1_000).contains(bytes)), "{records:?}");
+    }
+
+    /// A process with so many bytes of room, and what it restored before it had the rule.
+    fn restarted(bytes: u64, records: Vec<Record>) -> (ClusterEngine, Vec<Record>) {
+        let settings =
+            Settings { values_bytes_max: bytes, max_allowed_qps: None, ..Settings::default() };
+        let engine = ClusterEngine::new(settings);
+        engine.restore(Tick(100), Tick(100), records);
+        assert!(engine.room().used() <= bytes, "{} of {bytes}", engine.room().used());
+        let mut held = Vec::new();
+        let keep = |record| {
+            held.push(record);
+            Ok::<(), ()>(())
+        };
+        engine.save(Tick(100), keep).unwrap();
+        let parsed = parse(LOG, "test", "ns", Contents::Mixed, true).unwrap();
+        engine.replace(merge(vec![parsed]).unwrap()).unwrap();
+        (engine, held)
+    }
+
+    #[test]
+    fn restored_values_are_within_the_bound_and_none_takes_more_for_it() {
+        let engine = engine();
+        take(&engine, 1_000, 10, 700);
+        let records = || {
+            let mut records = Vec::new();
+            let keep = |record| {
+                records.push(record);
+                Ok::<(), ()>(())
+            };
+            engine.save(Tick(100), keep).unwrap();
+            records
+        };
+        let bound = 200 << 10;
+        let ((whole, all), (small, few)) =
+            (restarted(u64::MAX, records()), restarted(bound, records()));
+        let values = |records: &[Record]| {
+            let len =
+                |Record(kind): &Record| if let Kind::Values(_, it) = kind { it.len() } else { 0 };
+            records.iter().map(len).sum::<usize>()
+        };
+        assert_eq!((values(&all), values(&few) < 1_000, values(&few) > 100), (1_000, true, true));
+        let used = small.room().used();
+        assert!(used <= bound + (32 << 10), "{used}, of which a chunk and an index were growing");
+        for engine in [&whole, &small] {
+            let rules = engine.rules();
+            for value in (0..1_000).step_by(3) {
+                let all = rules.acquire_param(Tick(101), 1, 3_001, [Param::Long(value)]);
+                assert_eq!(all, Ok(Decision::Block), "{value} has 3 000 left");
+            }
+        }
+        let own = small.rules().param(1).unwrap().totals().values;
+        assert!((100..1_000).contains(&own), "{own}");
+        let new =
+            small.rules().acquire_param(Tick(3_600_000_000_100), 1, 10_000, [Param::Long(5_000)]);
+        assert!(
+            matches!(new, Ok(Decision::Pass { .. })),
+            "one window later nobody is refused for it"
+        );
     }
 }
