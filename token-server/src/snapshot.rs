@@ -203,7 +203,11 @@ fn restore(place: &mut Place, engine: &ClusterEngine, now: Tick) {
         Ok(None) => return info!(file, "there is no snapshot, counters start empty"),
         Err(cause) => cause,
     };
-    let fault = if matches!(cause, Unreadable::Newer(_)) { Fault::Newer } else { Fault::Damaged };
+    let fault = match cause {
+        Unreadable::Newer(_) => Fault::Newer,
+        Unreadable::Older(_) => Fault::Older,
+        _ => Fault::Damaged,
+    };
     let cause = cause.to_string();
     if let Err(error) = place.set_aside(fault, cause.clone()) {
         error!(file, cause, %error, "snapshot can be neither used nor set aside");
@@ -353,7 +357,8 @@ mod tests {
         let mut damaged = good.clone();
         damaged[30] ^= 1;
         let newer = [&good[..8], &[9, 0], &good[10..]].concat();
-        for bytes in [&damaged, &newer, &good[..good.len() - 1].to_vec()] {
+        let older = [&good[..8], &[1, 0], &good[10..]].concat();
+        for bytes in [&damaged, &newer, &older, &good[..good.len() - 1].to_vec()] {
             fs::write(&path, bytes).unwrap();
             let next = Process::start(&path, 0);
             assert_eq!(next.takes(1), 5, "it starts empty");
@@ -363,8 +368,9 @@ mod tests {
         let aside = |name: &str| fs::read(folder.path().join(name)).unwrap();
         assert_eq!(aside("counters.damaged-1"), damaged);
         assert_eq!(aside("counters.newer-1"), newer);
+        assert_eq!(aside("counters.older-1"), older);
         assert_eq!(aside("counters.damaged-2"), good[..good.len() - 1]);
-        log.assert(&["checksum", "version 9", "ends too early"]);
+        log.assert(&["checksum", "version 9", "version 1", "ends too early"]);
     }
 
     #[test]

@@ -165,7 +165,7 @@ fn corrupt(saved: &mut Saved, mut seed: u64) {
         Saved::SlidingLog { last, over, taken, .. } => {
             (*last, *over) = (number(), number());
             let entries = number() % 20;
-            taken.extend((0..entries).map(|_| number()));
+            taken.extend((0..entries).map(|_| (number(), number())));
         }
         Saved::Bucket { per_token, last, units } => {
             (*per_token, *last, *units) = (wide(&mut number), number(), wide(&mut number));
@@ -317,6 +317,48 @@ impl Promise for Restarts {
     }
 }
 
+/// What two have used, joined to one: that refuses whatever either would have refused.
+struct Joins(History, History);
+
+impl Promise for Joins {
+    fn holds<A: Algorithm>(&self, one: &A, other: &A) -> Outcome
+    where
+        A::State: Clone,
+    {
+        let ((a, now), (b, then)) = (after(one, &self.0), after(other, &self.1));
+        let now = now.max(then);
+        let both = [one.save(&a, Tick(now)), other.save(&b, Tick(now))];
+        let is_of_values = |saved: &Saved| {
+            matches!(
+                saved,
+                Saved::SlidingWindow(_)
+                    | Saved::FixedWindow { .. }
+                    | Saved::CalendarWindow { .. }
+                    | Saved::SlidingLog { .. }
+                    | Saved::Bucket { .. }
+                    | Saved::LeakyQueue(_)
+            )
+        };
+        if !both.iter().all(is_of_values) {
+            return Ok(());
+        }
+        let [mut joined, second] = both.clone();
+        joined.join(second);
+        let state = |saved: &Saved| one.restore(saved, Duration::ZERO).unwrap();
+        let joined = state(&joined);
+        for (alone, later) in both.iter().map(state).flat_map(|it| {
+            let later = [0, 1, 99_999_999, 300_000_000, 1_000_000_000, 1_999_999_999];
+            later.map(|later| (it.clone(), Tick(now + later)))
+        }) {
+            for m in [0, 1, 2, 5] {
+                let (ours, right) = (one.peek(&joined, later, m), one.peek(&alone, later, m));
+                prop_assert!(badness(ours) >= badness(right), "{ours:?}, not {right:?}");
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A restart with other numbers is the change to those numbers.
 struct Changes {
     history: History,
@@ -395,6 +437,16 @@ proptest! {
         let promise = GivesBack(history);
         windows(&numbers, &promise)?;
         buckets(&numbers, &promise)?;
+    }
+
+    #[test]
+    fn what_two_have_used_joined_to_one_refuses_what_either_would_have_refused(
+        one in history(), other in history(), numbers in tame(),
+    ) {
+        let promise = Joins(one, other);
+        windows(&numbers, &promise)?;
+        buckets(&numbers, &promise)?;
+        queues(&numbers, &promise)?;
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! States as plain data, for a snapshot on disk.
 
+mod joined;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -61,8 +63,8 @@ pub enum Saved {
         last: u64,
         /// Tokens over the limit, which leave with the oldest of `taken` at the latest.
         over: u64,
-        /// When each token was taken, oldest first.
-        taken: Vec<u64>,
+        /// When tokens were taken and how many, oldest first.
+        taken: Vec<(u64, u64)>,
     },
     /// Of a [`super::TokenBucket`], a [`super::LeakyMeter`] or a [`super::Gcra`], which are the
     /// same bucket.
@@ -119,6 +121,17 @@ pub enum Saved {
 }
 
 impl Saved {
+    /// Bytes that it allocates.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::SlidingWindow(ring) | Self::SlidingWarmUp { ring, .. } => {
+                ring.tokens.capacity() * size_of::<(u32, u64)>()
+            }
+            Self::SlidingLog { taken, .. } => taken.capacity() * size_of::<(u64, u64)>(),
+            _ => 0,
+        }
+    }
+
     /// When it was used last, as exactly as its kind tells.
     pub(crate) fn seen(&self) -> u64 {
         match self {

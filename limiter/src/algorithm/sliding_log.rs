@@ -266,13 +266,9 @@ impl Algorithm for SlidingLog {
 
     fn save(&self, state: &SlidingLogState, now: Tick) -> Saved {
         let (past, over) = self.past(state, state.last.max(now));
-        let mut taken = Vec::new();
         let mut start = state.start(past);
-        for run in state.taken.range(past..) {
-            let tokens = usize::try_from(run.end - start).unwrap_or(usize::MAX);
-            taken.extend(std::iter::repeat_n(run.at.0, tokens));
-            start = run.end;
-        }
+        let tokens = |run: &Run| (run.at.0, run.end - std::mem::replace(&mut start, run.end));
+        let taken = state.taken.range(past..).map(tokens).collect();
         Saved::SlidingLog { window_ns: self.window_ns, last: state.last.0, over, taken }
     }
 
@@ -281,14 +277,24 @@ impl Algorithm for SlidingLog {
         if *window_ns != self.window_ns {
             return None;
         }
-        let mut taken: Vec<Tick> = taken.iter().map(|taken| back(*taken, behind)).collect();
+        let has_tokens = taken.iter().filter(|(_, tokens)| *tokens > 0);
+        let mut taken: Vec<_> = has_tokens.map(|(at, n)| (back(*at, behind), *n)).collect();
         taken.sort_unstable();
-        let older = taken.len().saturating_sub(usize::try_from(LOG_MAX).unwrap_or(usize::MAX));
-        let over = if taken.is_empty() { 0 } else { over.saturating_add(older as u64) };
-        let mut state = SlidingLogState { over, ..SlidingLogState::default() };
-        for at in taken.into_iter().skip(older) {
-            state.last = at;
-            state.push(1);
+        // The newest tokens up to the longest log are put in it, and the others beside it.
+        let (mut over, mut places, mut first) = (*over, LOG_MAX, taken.len());
+        for (index, (_, tokens)) in taken.iter_mut().enumerate().rev() {
+            let in_log = places.min(*tokens);
+            over = over.saturating_add(*tokens - in_log);
+            (*tokens, places) = (in_log, places - in_log);
+            first = if in_log > 0 { index } else { first };
+        }
+        let taken = taken.get(first..).unwrap_or_default();
+        let over = if taken.is_empty() { 0 } else { over };
+        let runs = VecDeque::with_capacity(taken.len());
+        let mut state = SlidingLogState { over, taken: runs, ..SlidingLogState::default() };
+        for (at, tokens) in taken {
+            state.last = *at;
+            state.push(*tokens);
         }
         state.last = back(*last, behind).max(state.last);
         Some(state)
@@ -457,19 +463,34 @@ mod tests {
     #[test]
     fn what_no_log_holds_is_mended() {
         let five = log(5.0, SECOND);
-        let restored = |last: u64, taken: &[u64]| {
-            let taken = taken.iter().map(|ms| at(*ms).0).collect();
+        let restored = |last: u64, taken: &[(u64, u64)]| {
+            let taken = taken.iter().map(|(ms, tokens)| (at(*ms).0, *tokens)).collect();
             let saved = Saved::SlidingLog { window_ns: 1_000_000_000, last, over: 9, taken };
             five.restore(&saved, Duration::ZERO).unwrap()
         };
-        let mut state = restored(0, &[300, 100, 200]);
+        let mut state = restored(0, &[(300, 1), (200, 0), (100, 1), (200, 1)]);
         assert_eq!(five.used(&state, at(0)), 12, "as at the newest");
         assert_eq!(five.take(&mut state, at(300), 3), retry(ms(800)));
         assert_eq!(five.take(&mut state, at(300), 4), retry(ms(900)));
         assert_eq!(five.used(&restored(at(0).0, &[]), at(0)), 0, "nothing would ever end them");
-        let state = restored(0, &[0; 20_000]);
+        let state = restored(0, &[(0, 1); 20_000]);
         assert_eq!((state.len(), five.used(&state, at(0))), (10_000, 20_009));
         assert_eq!(state.taken.len(), 1);
+        let state = restored(0, &[(0, 3), (1, u64::MAX), (2, 9_000)]);
+        assert_eq!((state.len(), five.used(&state, at(2))), (10_000, u64::MAX));
+        assert_eq!(state.taken.len(), 2, "the oldest is beside the log");
+    }
+
+    #[test]
+    fn what_is_saved_is_as_long_as_the_log_however_many_tokens_there_are() {
+        let (log, mut state) = (log(10_000.0, SECOND), SlidingLogState::default());
+        for t in 0..14 {
+            log.charge(&mut state, at(t), 700);
+        }
+        let saved = log.save(&state, at(14));
+        assert_eq!(saved.heap_bytes(), 14 * 16);
+        let restored = log.restore(&saved, Duration::ZERO).unwrap();
+        assert_eq!((&restored.taken, restored.heap_bytes()), (&state.taken, 14 * 16));
     }
 
     #[test]

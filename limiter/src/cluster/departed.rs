@@ -4,7 +4,7 @@
 //! A rule that was removed is kept whole: a batch that began before may still be deciding under it,
 //! and be the first to use it.
 
-use std::{convert::Infallible, time::Duration};
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
@@ -14,30 +14,51 @@ use super::{
     flow::Inherited,
     key::Key,
     param::ParamCounter,
-    saved::{Kind, Record, Restart, Restored, SavedFlow},
+    saved::{Kind, Record, Restart, Restored, SavedFlow, value_bytes},
+    values::{Account, Room},
 };
 use crate::{Tick, algorithm::Saved, sync::Arc};
 
 /// What flows and hot-parameter rules that are not there have used, by id.
-#[derive(Debug, Default)]
+///
+/// A clone shares all of it, and only the tables are copied.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Departed {
     flows: FxHashMap<i64, Arc<Flow>>,
     params: FxHashMap<i64, Arc<ParamFlow>>,
     /// From before a restart, until their rules are loaded.
-    saved_flows: FxHashMap<i64, SavedFlow>,
-    saved_params: FxHashMap<i64, SavedParam>,
+    saved_flows: FxHashMap<i64, Arc<(SavedFlow, Account)>>,
+    saved_params: FxHashMap<i64, Arc<SavedParam>>,
     restart: Restart,
 }
 
 /// What the values of a hot-parameter rule had used before a restart.
 #[derive(Debug, Default)]
 pub(crate) struct SavedParam {
-    pub(crate) values: Vec<(Key, Saved)>,
+    /// Those of one record together.
+    pub(crate) values: Vec<Vec<(Key, Saved)>>,
     pub(crate) shared: Option<Saved>,
+    /// What they take of the room that hot values have.
+    account: Account,
 }
 
-/// Values of one record, so that no record grows with its rule.
-const VALUES_OF_RECORD: usize = 1_024;
+impl SavedParam {
+    /// Takes in what one value, or several, had used together.
+    fn join(&mut self, saved: Saved) {
+        match &mut self.shared {
+            Some(shared) => shared.join(saved),
+            none => *none = Some(saved),
+        }
+    }
+
+    /// Frees the room that it takes, for the counters that are made from it, unless a snapshot of
+    /// it is being written.
+    fn release(self: &mut Arc<Self>) {
+        if let Some(own) = Arc::get_mut(self) {
+            own.account = Account::default();
+        }
+    }
+}
 
 /// How long a rule may be missing after a restart and still find what it had used.
 const UNCLAIMED: Duration = Duration::from_secs(24 * 3_600);
@@ -57,66 +78,94 @@ impl Departed {
         }
     }
 
-    /// Takes in what was saved before a restart by a clock that this one is `behind`.
+    /// Takes in what was saved before a restart by a clock that this one is `behind`: of `most`
+    /// flows and hot-parameter rules each, and as much as there is `room` for. Values beyond it are
+    /// joined to one that their rule begins to share, and flows beyond it count as if everything had
+    /// been used when the last of it was.
     pub(crate) fn restore(
         &mut self,
         now: Tick,
         behind: Duration,
         records: impl IntoIterator<Item = Record>,
+        (room, most): (&Room, usize),
     ) -> Restored {
-        let mut sum = Restored::default();
+        let (mut sum, mut params) = (Restored::default(), FxHashMap::<i64, SavedParam>::default());
         self.restart = Restart { at: now, behind };
         for Record(kind) in records {
             match kind {
-                Kind::Flow(id, flow) => {
+                Kind::Flow(id, mut flow) if self.saved_flows.len() < most => {
+                    if !room.has_bytes(flow.bytes() as u64) {
+                        flow.condense();
+                    }
+                    let mut account = Account::default();
+                    account.add(room, flow.bytes() as u64);
                     sum.flows += 1;
-                    self.saved_flows.insert(id, flow);
+                    self.saved_flows.insert(id, Arc::new((flow, account)));
                 }
-                Kind::Values(id, values) => {
+                Kind::Values(id, mut values) if params.len() < most || params.contains_key(&id) => {
                     sum.values += values.len() as u64;
-                    self.saved_params.entry(id).or_default().values.extend(values);
+                    values.shrink_to_fit();
+                    let bytes = values.iter().map(|(key, its)| value_bytes(key, its) as u64).sum();
+                    let param = params.entry(id).or_default();
+                    if room.has_bytes(bytes) {
+                        param.account.add(room, bytes);
+                        param.values.push(values);
+                    } else {
+                        values.into_iter().for_each(|(_, saved)| param.join(saved));
+                    }
                 }
-                Kind::Shared(id, shared) => {
-                    self.saved_params.entry(id).or_default().shared = Some(shared);
+                Kind::Shared(id, shared) if params.len() < most || params.contains_key(&id) => {
+                    params.entry(id).or_default().join(shared);
                 }
+                Kind::Flow(..) | Kind::Values(..) | Kind::Shared(..) => {}
             }
         }
+        self.saved_params = params.into_iter().map(|(id, param)| (id, Arc::new(param))).collect();
         sum
     }
 
     /// What the flow that is made had used before a restart.
-    pub(crate) fn saved_flow(&mut self, id: i64) -> Option<(SavedFlow, Restart)> {
+    pub(crate) fn saved_flow(&mut self, id: i64) -> Option<(Arc<(SavedFlow, Account)>, Restart)> {
         Some((self.saved_flows.remove(&id)?, self.restart))
     }
 
     /// As [`saved_flow`](Self::saved_flow), for a hot-parameter rule.
-    pub(crate) fn saved_param(&mut self, id: i64) -> Option<(SavedParam, Restart)> {
-        Some((self.saved_params.remove(&id)?, self.restart))
+    pub(crate) fn saved_param(&mut self, id: i64) -> Option<(Arc<SavedParam>, Restart)> {
+        let mut saved = self.saved_params.remove(&id)?;
+        saved.release();
+        Some((saved, self.restart))
     }
 
-    /// Everything that still counts, for the next restart.
-    pub(crate) fn save(&self, now: Tick) -> Vec<Record> {
-        let flows = self.flows.iter().filter_map(|(id, flow)| {
-            Some(Kind::Flow(*id, flow.counter()?.save(&flow.counting(), now)?))
-        });
-        let unclaimed = self.saved_flows.iter().map(|(id, flow)| Kind::Flow(*id, flow.clone()));
-        let values = self.saved_params.iter().flat_map(|(id, param)| {
-            let values = param.values.chunks(VALUES_OF_RECORD);
-            let values = values.map(|values| Kind::Values(*id, values.to_vec()));
-            let shared = param.shared.clone().map(|shared| Kind::Shared(*id, shared));
-            values.chain(shared)
-        });
-        // On a clock that is behind, the times of what nobody has claimed would be read wrongly.
-        let unclaimed = unclaimed.chain(values).filter(|_| self.restart.behind.is_zero());
-        let mut records: Vec<Record> = flows.chain(unclaimed).map(Record).collect();
-        for (id, param) in &self.params {
-            let (counter, counting) = (param.counter(), param.counting());
-            let Ok(()) = counter.save::<Infallible>(*id, &counting, now, |record| {
-                records.push(record);
-                Ok(())
-            });
+    /// Everything that still counts, for the next restart, a record at a time.
+    pub(crate) fn save<E>(
+        &self,
+        now: Tick,
+        mut sink: impl FnMut(Record) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for (id, flow) in &self.flows {
+            if let Some(saved) = flow.counter().and_then(|it| it.save(&flow.counting(), now)) {
+                sink(Record(Kind::Flow(*id, saved)))?;
+            }
         }
-        records
+        for (id, param) in &self.params {
+            param.counter().save(*id, &param.counting(), now, &mut sink)?;
+        }
+        // On a clock that is behind, the times of what nobody has claimed would be read wrongly.
+        if !self.restart.behind.is_zero() {
+            return Ok(());
+        }
+        for (id, flow) in &self.saved_flows {
+            sink(Record(Kind::Flow(*id, flow.0.clone())))?;
+        }
+        for (id, param) in &self.saved_params {
+            for values in &param.values {
+                sink(Record(Kind::Values(*id, values.clone())))?;
+            }
+            if let Some(shared) = &param.shared {
+                sink(Record(Kind::Shared(*id, shared.clone())))?;
+            }
+        }
+        Ok(())
     }
 
     /// A flow rule of that id, which counts so, is in force again: what it goes on with.

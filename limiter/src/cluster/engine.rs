@@ -1,6 +1,6 @@
 //! The engine: rules in force, namespaces, and the one place where rules are replaced.
 
-use std::{hash::BuildHasher, num::NonZeroU64, ops::Deref, time::SystemTime};
+use std::{hash::BuildHasher, num::NonZeroU64, ops::Deref, sync::Arc as Shared, time::SystemTime};
 
 use foldhash::quality::RandomState;
 
@@ -45,8 +45,8 @@ pub struct ClusterEngine {
     room: Room,
     concurrency: Arc<Concurrency>,
     owners: AtomicU64,
-    /// Counters without a rule.
-    departed: Mutex<Departed>,
+    /// Counters without a rule, as they were for a snapshot that is being written.
+    departed: Mutex<Shared<Departed>>,
     /// Held while a set is built from the one before, so that none is lost.
     replacing: Mutex<()>,
     /// Replaced sets, which a batch may still look at.
@@ -94,7 +94,9 @@ impl ClusterEngine {
             tokens: &self.concurrency,
             room: &self.room,
         };
-        let next = self.rules.load().successor(rules, ground, &mut lock(&self.departed))?;
+        let old = self.rules.load();
+        let next = old.successor(rules, ground, Shared::make_mut(&mut lock(&self.departed)))?;
+        drop(old);
         let applied = next.applied();
         let old = self.rules.swap(Arc::new(next));
         lock(&self.retired).push(old);
@@ -117,16 +119,22 @@ impl ClusterEngine {
     }
 
     /// Frees what nobody needs any more: rule sets that were replaced, hot values that fell idle,
-    /// concurrency tokens that are due, counters without a rule. No decision waits for it, and none
+    /// the logs of flows that were far longer, concurrency tokens that are due, counters without a rule. No decision waits for it, and none
     /// changes by it but for calendar windows, which take wall time from here: call it before the
     /// first decision and about once a second, from a thread that may be busy for a while.
     pub fn tidy(&self, now: Tick, wall: SystemTime) {
         self.namespaces.wall().set(now, wall);
         self.free_retired();
-        for (_, param) in self.rules.load().params() {
+        let rules = self.rules.load();
+        rules.logs.iter().for_each(|flow| flow.tidy(now));
+        for (_, param) in rules.params() {
             param.tidy(now);
         }
-        if lock(&self.departed).tidy(now) {
+        drop(rules);
+        // Nothing is forgotten while a snapshot of it is being written.
+        let has_forgotten =
+            Shared::get_mut(&mut lock(&self.departed)).is_some_and(|it| it.tidy(now));
+        if has_forgotten {
             self.namespaces.vacated();
         }
         self.concurrency.expire(now);
@@ -147,9 +155,10 @@ impl ClusterEngine {
         // While no rule goes or comes back, so that each is found here or there.
         let (rules, departed) = {
             let _unchanged = lock(&self.replacing);
-            (self.rules.load(), lock(&self.departed).save(now))
+            (self.rules.load(), Shared::clone(&lock(&self.departed)))
         };
-        departed.into_iter().try_for_each(&mut sink)?;
+        departed.save(now, &mut sink)?;
+        drop(departed);
         for (id, flow) in rules.flows() {
             let Some(counter) = flow.counter() else { continue };
             if let Some(saved) = counter.save(&flow.counting(), now) {
@@ -166,6 +175,11 @@ impl ClusterEngine {
     /// [`replace`](Self::replace): a rule that is made finds there what its id had used, and goes
     /// on with it if it is counted in the same way. What no rule claims within a day is forgotten.
     ///
+    /// What waits for its rule takes of the room that hot values have. Values beyond it, those that
+    /// are read last, share one counter of their rule; a flow beyond it counts as if all of it had
+    /// been used at once. Neither is ever admitted more by it. Of more than twice as many rules as
+    /// there may be, further ones are forgotten.
+    ///
     /// On a clock that is behind `saved_at` everything that was used moves back with it, rounded so
     /// that nothing is forgotten early: what is counted in buckets or windows may count for longer,
     /// by less than one of them.
@@ -175,7 +189,18 @@ impl ClusterEngine {
         saved_at: Tick,
         records: impl IntoIterator<Item = Record>,
     ) -> Restored {
-        lock(&self.departed).restore(now, saved_at.since(now), records)
+        Shared::make_mut(&mut lock(&self.departed)).restore(
+            now,
+            saved_at.since(now),
+            records,
+            (&self.room, self.settings.rules_max.saturating_mul(2)),
+        )
+    }
+
+    /// The room of the hot values.
+    #[cfg(test)]
+    pub(crate) fn room(&self) -> &Room {
+        &self.room
     }
 
     /// Puts `switches` in force in place of those that were; they act on the next decision.
@@ -253,7 +278,52 @@ mod tests {
     use std::time::UNIX_EPOCH;
 
     use super::*;
-    use crate::rule::{Contents, merge, parse};
+    use crate::{
+        Param,
+        rule::{Contents, merge, parse},
+    };
+
+    #[test]
+    fn rules_go_and_come_back_while_a_snapshot_is_written_and_each_is_in_it_once() {
+        let engine = ClusterEngine::new(Settings { max_allowed_qps: None, ..Settings::default() });
+        let load = |ids: &[i64]| {
+            let rule = |id| {
+                format!(
+                    r#"{{"resource":"p","paramIdx":0,"count":5,"clusterMode":true,
+                        "clusterConfig":{{"flowId":{id},"thresholdType":1}}}}"#
+                )
+            };
+            let text = format!("[{}]", ids.iter().map(rule).collect::<Vec<_>>().join(","));
+            let parsed = parse(&text, "test", "ns", Contents::Mixed, true).unwrap();
+            engine.replace(merge(vec![parsed]).unwrap()).unwrap();
+        };
+        let now = Tick::from_ms(5_000);
+        load(&[1, 2, 3]);
+        for (id, value) in (1..=3).flat_map(|id| (0..3_000).map(move |value| (id, value))) {
+            engine.rules().acquire_param(now, id, 1, [Param::Long(value)]).unwrap();
+        }
+        load(&[3]);
+        let mut values = [0; 4];
+        let mut records = 0_u64;
+        let keep = |Record(kind)| {
+            let Kind::Values(id, its) = kind else { return Err("of no value") };
+            values[usize::try_from(id).unwrap()] += its.len();
+            records += 1;
+            // Waits for no lock, and the snapshot sees nothing of it.
+            load(if records.is_multiple_of(2) { &[3] } else { &[1, 2] });
+            engine.tidy(now, UNIX_EPOCH);
+            Ok(())
+        };
+        engine.save(now, keep).unwrap();
+        assert_eq!(values, [0, 3_000, 3_000, 3_000]);
+        assert!(records > 9, "what departed comes in pieces, too: {records}");
+        load(&[1, 2]);
+        let taken = engine.rules().acquire_param(now, 1, 5, [Param::Long(7)]);
+        assert_eq!(taken, Ok(crate::Decision::Block), "nothing was forgotten by it");
+        load(&[]);
+        engine.tidy(Tick::from_ms(6_000), UNIX_EPOCH);
+        assert_eq!(lock(&engine.departed).len(), (0, 0));
+    }
 
     #[test]
     fn a_rule_that_has_gone_is_kept_until_no_batch_decides_under_it_and_nothing_of_it_counts() {

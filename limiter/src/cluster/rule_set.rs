@@ -15,6 +15,8 @@ use crate::{Decision, OwnerId, Tick, TokenId, Undecided, sync::Arc};
 pub struct RuleSet {
     pub(super) flows: FxHashMap<i64, Arc<Flow>>,
     pub(super) params: FxHashMap<i64, Arc<ParamFlow>>,
+    /// The flows among them that keep a sliding log, whose memory is given back.
+    pub(super) logs: Vec<Arc<Flow>>,
     pub(super) applied: Applied,
 }
 

@@ -20,6 +20,11 @@ use crate::{Tick, WindowShape, algorithm::Saved, sync::lock, window::Ring};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record(pub(crate) Kind);
 
+/// Bytes of a rule's values after which a record has enough, so that no lock is held for long and no
+/// record is large: it ends with the value that makes it as large. A value is as large as its log,
+/// 160 KB at most.
+pub(crate) const RECORD_BYTES: usize = 64 << 10;
+
 /// What is in a record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Kind {
@@ -56,6 +61,12 @@ pub struct Restored {
     pub values: u64,
 }
 
+/// Bytes that a saved value takes.
+pub(crate) fn value_bytes(key: &Key, saved: &Saved) -> usize {
+    let text = if let Key::Str(text) = key { text.len() } else { 0 };
+    size_of::<(Key, Saved)>() + text + saved.heap_bytes()
+}
+
 impl FlowCounter {
     /// What it holds, or `None` when nothing of it counts any more.
     pub(crate) fn save(&self, counting: &Counting, now: Tick) -> Option<SavedFlow> {
@@ -75,6 +86,21 @@ impl FlowCounter {
 }
 
 impl SavedFlow {
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let leases = self.leases.capacity() * size_of::<(i64, u64, u32)>();
+        size_of::<Self>() + self.used.heap_bytes() + leases
+    }
+
+    /// Makes do with little memory; never says less. Leases become one, which ends with the last.
+    pub(super) fn condense(&mut self) {
+        self.used.condense();
+        let joined = self.leases.iter().copied().reduce(|(a, b, c), (id, until, tokens)| {
+            (a.max(id), b.max(until), c.saturating_add(tokens))
+        });
+        self.leases = joined.into_iter().collect();
+    }
+
     /// The leases, on this clock.
     pub(super) fn leases(&self, restart: Restart) -> Vec<Held> {
         let behind_ns = u64::try_from(restart.behind.as_nanos()).unwrap_or(u64::MAX);

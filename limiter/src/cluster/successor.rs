@@ -57,6 +57,9 @@ impl RuleSet {
                     let id = config.flow_id;
                     let flow =
                         self.next_flow(rule, &config, namespace, (ground, recipes), departed);
+                    if flow.keeps_log() {
+                        next.logs.push(Arc::clone(&flow));
+                    }
                     next.flows.insert(id, flow);
                 }
             }
@@ -119,7 +122,7 @@ impl RuleSet {
         let recipe = recipe.map(|recipe| recipes.shared(recipe));
         let flow = Flow::new(rule, config, Arc::clone(namespace), recipe, inherited);
         if let Some((saved, restart)) = departed.saved_flow(config.flow_id) {
-            flow.restore(&saved, restart);
+            flow.restore(&saved.0, restart);
         }
         Arc::new(flow)
     }
@@ -149,7 +152,7 @@ impl RuleSet {
         let recipe = Recipe::of_param(&rule, config).map(|recipe| recipes.shared(recipe));
         let param = ParamFlow::new(rule, config, room, namespace, recipe, counter);
         if let Some((saved, restart)) = departed.saved_param(config.flow_id) {
-            param.restore(saved, restart);
+            param.restore(&saved, restart);
         }
         Arc::new(param)
     }

@@ -147,6 +147,21 @@ impl Tuned {
         self.take_over(&out);
     }
 
+    /// Gives back what a log allocates and does not need. What is decided later for a moment before
+    /// `now` counts as if it were `now`, as always.
+    pub(super) fn give_back_heap(&mut self, now: Tick) {
+        self.machine.see(&mut self.state, now);
+        if let State::Log(log) = &mut self.state {
+            log.give_back_heap();
+        }
+    }
+
+    /// Bytes that a log allocates.
+    #[cfg(test)]
+    pub(super) fn log_bytes(&self) -> u64 {
+        if let State::Log(log) = &self.state { log.heap_bytes() } else { 0 }
+    }
+
     pub(super) fn save(&self, now: Tick) -> Option<Saved> {
         self.machine.save(&self.state, now)
     }

@@ -17,12 +17,11 @@ mod slab;
 use self::{
     chain::{Chain, Slot},
     index::Index,
-    room::Account,
 };
 pub(crate) use self::{
     gauge::{Counter, Gauge, Tally, Tuned},
     measure::Measure,
-    room::Room,
+    room::{Account, Room},
 };
 use super::key::{Key, KeyRef};
 use crate::Tick;
@@ -138,13 +137,24 @@ impl<C: Default> Values<C> {
         most: u32,
         mut look: impl FnMut(&Key, &C),
     ) -> Option<u32> {
+        self.each_while(start, most, |key, counter| {
+            look(key, counter);
+            true
+        })
+    }
+
+    /// As [`each`](Self::each), until it has `look`ed at one and that is enough.
+    pub(crate) fn each_while(
+        &self,
+        start: u32,
+        most: u32,
+        mut look: impl FnMut(&Key, &C) -> bool,
+    ) -> Option<u32> {
         let end = self.chain.places().min(start.saturating_add(most));
-        for at in start..end {
-            if let Some(slot) = self.chain.get(at) {
-                look(&slot.key, &slot.counter);
-            }
-        }
-        (end < self.chain.places()).then_some(end)
+        let last = (start..end)
+            .find(|at| self.chain.get(*at).is_some_and(|slot| !look(&slot.key, &slot.counter)));
+        let next = last.map_or(end, |last| last + 1);
+        (next < self.chain.places()).then_some(next)
     }
 
     /// Puts in what a value had used before a restart, as the longest unused one. Gives it back if

@@ -14,7 +14,7 @@
 //! crate is unmaintained (RUSTSEC-2025-0141, which knows of no fault in it). It is used all the
 //! same, in this module only and in exactly this version, because its format is small, fixed and
 //! described, and because nothing reaches it that another program made: only what passed the
-//! checksum is decoded, and never more than [`RECORD_LEN_MAX`]. Should it have to go, `wincode`
+//! checksum is decoded, and never more than [`DECODED_LEN_MAX`]. Should it have to go, `wincode`
 //! with its varint setting writes the same bytes.
 
 use std::io::{self, Read, Write};
@@ -27,20 +27,26 @@ const MAGIC: [u8; 8] = *b"TOLLGATE";
 
 /// Of everything behind the magic. It rises with every change of the layout, and with every change
 /// of what [`Record`] holds; `the_bytes_are_those_of_the_version` notices one.
-const VERSION: u16 = 1;
+///
+/// In version 1 a sliding log listed each of its tokens.
+const VERSION: u16 = 2;
 
-/// Longest record. Of what is in force the engine saves no larger one than 1 024 values with logs of
-/// 10 000 tokens, two thirds of that.
-pub(super) const RECORD_LEN_MAX: usize = 1 << 27;
+/// Longest record. The engine ends one with the value that makes it 64 KiB, and the longest log is
+/// 160 KB, as are 4 096 leases: only a value with a text of its own size is longer.
+pub(super) const RECORD_LEN_MAX: usize = 1 << 20;
 
 /// What is kept of the buffer for records from one to the next.
-const BUFFER_KEPT: usize = 1 << 20;
+const BUFFER_KEPT: usize = 1 << 18;
+
+/// Most that a record may be when it is decoded: `bincode` counts a number as if it were written
+/// whole, which is 16 bytes for one at most.
+const DECODED_LEN_MAX: usize = 16 * RECORD_LEN_MAX;
 
 const BINCODE: config::Configuration<
     config::LittleEndian,
     config::Varint,
-    config::Limit<RECORD_LEN_MAX>,
-> = config::standard().with_limit::<RECORD_LEN_MAX>();
+    config::Limit<DECODED_LEN_MAX>,
+> = config::standard().with_limit::<DECODED_LEN_MAX>();
 
 /// Why bytes are no snapshot that can be restored.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +55,8 @@ pub(super) enum Unreadable {
     Magic,
     #[error("its format is version {0}; this program reads version {VERSION}")]
     Newer(u16),
+    #[error("its format is version {0}, of before; this program reads version {VERSION}")]
+    Older(u16),
     #[error("its format is version {0}, which never was")]
     Version(u16),
     #[error("it ends too early")]
@@ -149,6 +157,7 @@ impl<R: Read> Reader<R> {
         match u16::from_le_bytes(reader.take()?) {
             VERSION => {}
             newer if newer > VERSION => return Err(Unreadable::Newer(newer)),
+            older @ 1.. => return Err(Unreadable::Older(older)),
             unknown => return Err(Unreadable::Version(unknown)),
         }
         reader.saved_at = Tick(u64::from_le_bytes(reader.take()?));
@@ -338,7 +347,7 @@ mod tests {
                 "001a0932fd00cac471fe9c971732000101fd00002a36fe9c971701fd00002a36fe9c971700",
                 "001c02fc00ca9a3bfd00002a36fe9c97170100",
                 "001e03fd000095c23b549717fd0000e453d0a297170100",
-                "002005fc00ca9a3bfd00002a36fe9c97170001fd00002a36fe9c971700",
+                "002005fc00ca9a3bfd00002a36fe9c97170001fd00002a36fe9c97170100",
                 "002206fc00c2eb0bfd00002a36fe9c9717fc00c2eb0b00",
                 "002400fbe8030afd00e11f3cfe9c97170001000101fd0000546cfc392f2ffd0065f753fe9c971702",
                 "022a00fbe8030afd00e11f3cfe9c971700010002",
@@ -374,12 +383,14 @@ mod tests {
             read(&damaged).unwrap_err().to_string()
         };
         assert_eq!(with(0, b"P"), "it does not begin as a snapshot does");
-        assert_eq!(with(8, &[2, 0]), "its format is version 2; this program reads version 1");
+        assert_eq!(with(8, &[3, 0]), "its format is version 3; this program reads version 2");
+        let older = "its format is version 1, of before; this program reads version 2";
+        assert_eq!(with(8, &[1, 0]), older);
         assert_eq!(with(8, &[0, 0]), "its format is version 0, which never was");
         assert_eq!(with(10, &[7]), "its checksum is wrong");
         // A length of four gigabytes takes no memory at all.
         assert!(with(18, &[0xff; 4]).starts_with("it has a record of 4294967295 bytes"));
-        assert_eq!(with(18, &[0xff, 0xff, 0xff, 0]), "it ends too early");
+        assert_eq!(with(18, &[0xff, 0xff, 0x0f, 0]), "it ends too early");
         assert_eq!(read(b"").unwrap_err().to_string(), "it ends too early");
     }
 

@@ -5,7 +5,7 @@
 //! | `FILE` | the last snapshot, always whole: it is replaced by a rename |
 //! | `FILE.tmp` | the next one, while it is written |
 //! | `FILE.lock` | empty; locked by the process that writes |
-//! | `FILE.damaged-1` … `-9`, `FILE.newer-1` … `-9` | what could not be read, set aside |
+//! | `FILE.damaged-1` … `-9`, `FILE.newer-1` …, `FILE.older-1` … | what could not be read, set aside |
 
 use std::{
     ffi::OsString,
@@ -54,6 +54,7 @@ pub enum SnapshotError {
 pub(super) enum Fault {
     Damaged,
     Newer,
+    Older,
 }
 
 /// The file, of which this process is the only writer.
@@ -130,6 +131,7 @@ impl Place {
         let kind = match fault {
             Fault::Damaged => "damaged",
             Fault::Newer => "newer",
+            Fault::Older => "older",
         };
         let names = || (1..=SET_ASIDE_MAX).map(|n| self.beside(&format!("{kind}-{n}")));
         let modified = |name: &PathBuf| fs::symlink_metadata(name).and_then(|it| it.modified());

@@ -1,6 +1,6 @@
 //! A flow's counter outlives its rule: what the next rule with its id goes on with.
 
-use super::{Calls, Flow};
+use super::{Calls, Flow, Tally};
 use crate::{
     Tick,
     cluster::{
@@ -10,7 +10,7 @@ use crate::{
         saved::{Restart, SavedFlow},
         tuned::Tuned,
     },
-    sync::Arc,
+    sync::{Arc, lock},
 };
 
 /// What a rule takes over from one that had its id before.
@@ -84,11 +84,107 @@ impl Flow {
             && self.counter.get().is_none_or(|counter| counter.is_idle(&self.counting(), now))
     }
 
+    /// Whether the flow's memory grows as it is used.
+    pub(crate) fn keeps_log(&self) -> bool {
+        matches!(self.counting(), Counting::Log(_))
+    }
+
+    /// Gives back what a log that was far longer has left.
+    pub(crate) fn tidy(&self, now: Tick) {
+        if let Some(counter) = self.counter.get()
+            && let Tally::Tuned(tuned) = &mut lock(&counter.0).tally
+        {
+            tuned.give_back_heap(now);
+        }
+    }
+
+    /// Bytes that the flow's log allocates.
+    #[cfg(test)]
+    pub(crate) fn log_bytes(&self) -> u64 {
+        match &self.lock().tally {
+            Tally::Tuned(tuned) => tuned.log_bytes(),
+            Tally::Ring(_) | Tally::Lent(_) => 0,
+        }
+    }
+
     /// How the flow counts.
     pub(crate) fn counting(&self) -> Counting {
         let config = self.rule.cluster.as_ref();
         config.map_or(Counting::Sliding(self.sliding.shape), |config| {
             Counting::of(config, self.rule.behavior)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use crate::{
+        ClusterEngine, Decision, Settings, Tick,
+        rule::{Contents, merge, parse},
+    };
+
+    #[test]
+    fn a_long_log_of_a_flow_gives_its_memory_back() {
+        let engine = ClusterEngine::new(Settings { max_allowed_qps: None, ..Settings::default() });
+        let text = r#"[{"resource":"f","count":10000,"clusterMode":true,
+            "clusterConfig":{"flowId":1,"thresholdType":1,"algorithm":"slidingLog"}}]"#;
+        let parsed = parse(text, "test", "ns", Contents::Mixed, true).unwrap();
+        engine.replace(merge(vec![parsed]).unwrap()).unwrap();
+        let rules = engine.rules();
+        let heap = || rules.flow(1).unwrap().log_bytes();
+        for ns in 0..20_000 {
+            rules.acquire_flow(Tick(ns), 1, 1, false).unwrap();
+        }
+        assert_eq!(heap(), 16 * 16_384, "the most that a log allocates");
+        engine.tidy(Tick(20_000), UNIX_EPOCH);
+        assert_eq!(heap(), 16 * 16_384, "all of it still counts");
+        assert_eq!(rules.acquire_flow(Tick(20_000), 1, 1, false), Ok(Decision::Block));
+        engine.tidy(Tick(1_000_009_000), UNIX_EPOCH);
+        assert_eq!(rules.flow(1).unwrap().usage(Tick(1_000_009_000)), (999, 0));
+        assert_eq!(heap(), 16 * 1_998);
+        engine.tidy(Tick::from_ms(5_000), UNIX_EPOCH);
+        assert_eq!(heap(), 16 * 4);
+    }
+
+    #[test]
+    fn a_restored_flow_without_room_is_small_and_admits_no_more() {
+        let engine = |values_bytes_max| {
+            let settings =
+                Settings { values_bytes_max, max_allowed_qps: None, ..Settings::default() };
+            ClusterEngine::new(settings)
+        };
+        let load = |engine: &ClusterEngine| {
+            let text = r#"[{"resource":"f","count":5000,"clusterMode":true,
+                "clusterConfig":{"flowId":1,"thresholdType":1,"algorithm":"slidingLog"}}]"#;
+            let parsed = parse(text, "test", "ns", Contents::Mixed, true).unwrap();
+            engine.replace(merge(vec![parsed]).unwrap()).unwrap();
+        };
+        let before = engine(0);
+        load(&before);
+        for ms in 0..800 {
+            before.rules().acquire_flow(Tick::from_ms(ms), 1, 5, false).unwrap();
+        }
+        let restarted = |bytes| {
+            let (after, mut records, now) = (engine(bytes), Vec::new(), Tick::from_ms(800));
+            let keep = |record| {
+                records.push(record);
+                Ok::<(), ()>(())
+            };
+            before.save(now, keep).unwrap();
+            after.restore(now, now, records);
+            let held = after.room().used();
+            load(&after);
+            (held, after)
+        };
+        let ((whole, large), (held, small)) = (restarted(u64::MAX), restarted(0));
+        assert!(whole >= 800 * 16 && held < 300, "{whole} {held}");
+        for (ms, own, joined) in [(800, 4_000, 4_000), (1_798, 5, 4_000), (1_799, 0, 0)] {
+            let usage =
+                |engine: &ClusterEngine| engine.rules().flow(1).unwrap().usage(Tick::from_ms(ms)).0;
+            assert_eq!((usage(&large), usage(&small)), (own, joined), "at {ms}");
+        }
+        assert_eq!((large.room().used(), small.room().used()), (0, 0));
     }
 }

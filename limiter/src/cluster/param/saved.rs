@@ -7,14 +7,13 @@ use crate::{
     cluster::{
         counting::Counting,
         departed::SavedParam,
-        key::Key,
-        saved::{Kind, Record, Restart, restored_ring, saved_ring},
+        saved::{Kind, RECORD_BYTES, Record, Restart, restored_ring, saved_ring, value_bytes},
         values::{At, Counter, Gauge, Tally, Tuned},
     },
     sync::lock,
 };
 
-/// Values of one record.
+/// Values that are looked at under one lock, whether or not they still count.
 const BATCH: u32 = 1_024;
 
 impl ParamCounter {
@@ -29,12 +28,16 @@ impl ParamCounter {
         let shape = counting.shape();
         let mut from = Some(0);
         while let Some(start) = from {
-            let mut saved = Vec::new();
+            let (mut saved, mut bytes) = (Vec::new(), 0);
             {
                 let Used { values, machines, .. } = &*lock(&self.0);
                 let gauge = Gauge::of(shape, machines.as_deref());
-                from = values.each(start, BATCH, |key, counter| {
-                    saved.extend(gauge.save(counter, now).map(|it| (key.clone(), it)));
+                from = values.each_while(start, BATCH, |key, counter| {
+                    if let Some(its) = gauge.save(counter, now) {
+                        bytes += value_bytes(key, &its);
+                        saved.push((key.clone(), its));
+                    }
+                    bytes < RECORD_BYTES
                 });
             }
             if !saved.is_empty() {
@@ -56,7 +59,7 @@ impl ParamFlow {
     /// counter that they share from now on, so that none may take more than it might have: as the
     /// use of the last of them, and with it that of the one that had used most, as if it were taken
     /// now. So the shared counter holds at most what two of them had used.
-    pub(crate) fn restore(&self, saved: SavedParam, restart: Restart) {
+    pub(crate) fn restore(&self, saved: &SavedParam, restart: Restart) {
         let used = &mut *self.lock();
         if let Some(recipe) = &self.recipe {
             let clients = recipe.clients(&self.namespace).max(1);
@@ -65,16 +68,15 @@ impl ParamFlow {
         }
         let Used { values, machines, .. } = used;
         let gauge = Gauge::of(self.window, machines.as_deref());
-        let SavedParam { values: list, shared } = saved;
-        let list = list.into_iter().map(|(key, saved)| (Some(key), saved));
-        let mut list: Vec<_> = list.chain(shared.map(|saved| (None, saved))).collect();
+        let SavedParam { values: list, shared, .. } = saved;
+        let list = list.iter().flatten().map(|(key, saved)| (Some(key.as_ref()), saved));
+        let mut list: Vec<_> = list.chain(shared.iter().map(|saved| (None, saved))).collect();
         list.sort_by_key(|(_, saved)| saved.seen());
         let mut beyond: Option<(Counter, u64)> = None;
         for (key, saved) in list.into_iter().rev() {
-            let key = key.as_ref().map(Key::as_ref);
             let own = key.and_then(|key| self.own(key));
             let index = own.map_or(0, |own| own.index);
-            let Some(tally) = gauge.restore(&saved, index, restart) else { continue };
+            let Some(tally) = gauge.restore(saved, index, restart) else { continue };
             let counter = Counter { tally, asked: 0 };
             if gauge.is_idle(&counter, restart.at) {
                 continue;
@@ -125,5 +127,126 @@ impl Gauge<'_> {
                 Tally::Tuned(Tuned::new(machine, state, restart.at))
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ClusterEngine, Decision, Param, Settings,
+        rule::{Contents, merge, parse},
+    };
+
+    const LOG: &str = r#"[{"resource":"r","paramIdx":0,"count":10000,"clusterMode":true,
+        "clusterConfig":{"flowId":1,"thresholdType":1,"algorithm":"slidingLog",
+                         "thresholdUnit":"window","windowIntervalMs":3600000}}]"#;
+
+    fn engine() -> ClusterEngine {
+        let engine = ClusterEngine::new(Settings { max_allowed_qps: None, ..Settings::default() });
+        let parsed = parse(LOG, "test", "ns", Contents::Mixed, true).unwrap();
+        engine.replace(merge(vec![parsed]).unwrap()).unwrap();
+        engine
+    }
+
+    /// Takes `count` tokens of `values` values at each of `ticks` ticks.
+    fn take(engine: &ClusterEngine, values: i64, ticks: u64, count: i32) {
+        let rules = engine.rules();
+        for (value, tick) in (0..values).flat_map(|value| (0..ticks).map(move |t| (value, t))) {
+            let decided = rules.acquire_param(Tick(tick), 1, count, [Param::Long(value)]);
+            assert!(matches!(decided, Ok(Decision::Pass { .. })));
+        }
+    }
+
+    /// Bytes of each record, all of which are of values. A record is what is copied under one lock.
+    fn records(engine: &ClusterEngine, now: Tick) -> Vec<usize> {
+        let mut records = Vec::new();
+        let keep = |Record(kind)| {
+            let Kind::Values(1, values) = kind else { return Err("of no value") };
+            records.push(values.iter().map(|(key, saved)| value_bytes(key, saved)).sum());
+            Ok(())
+        };
+        engine.save(now, keep).unwrap();
+        records
+    }
+
+    #[test]
+    fn a_snapshot_of_logs_is_no_larger_than_the_logs_and_comes_in_small_pieces() {
+        let engine = engine();
+        take(&engine, 1_024, 14, 700);
+        let records = records(&engine, Tick(14));
+        let (sum, most) = (records.iter().sum::<usize>(), records.iter().max().unwrap());
+        let live = engine.rules().param(1).unwrap().room().used();
+        assert!(sum as u64 <= live, "{sum} bytes of {live}, and not ten million tokens");
+        assert!(*most < RECORD_BYTES + 1_000 && records.len() > 5, "{most} under one lock");
+    }
+
+    #[test]
+    fn a_lock_is_never_held_for_more_than_one_long_log_beyond_a_record() {
+        let engine = engine();
+        take(&engine, 3, 10_000, 1);
+        let records = records(&engine, Tick(10_000));
+        let log = 10_000 * 16;
+        assert_eq!(records.len(), 3, "each by itself");
+        assert!(records.iter().all(|bytes| (log..log + 1_000).contains(bytes)), "{records:?}");
+    }
+
+    /// A process with so many bytes of room, and what it restored before it had the rule.
+    fn restarted(bytes: u64, records: Vec<Record>) -> (ClusterEngine, Vec<Record>) {
+        let settings =
+            Settings { values_bytes_max: bytes, max_allowed_qps: None, ..Settings::default() };
+        let engine = ClusterEngine::new(settings);
+        engine.restore(Tick(100), Tick(100), records);
+        assert!(engine.room().used() <= bytes, "{} of {bytes}", engine.room().used());
+        let mut held = Vec::new();
+        let keep = |record| {
+            held.push(record);
+            Ok::<(), ()>(())
+        };
+        engine.save(Tick(100), keep).unwrap();
+        let parsed = parse(LOG, "test", "ns", Contents::Mixed, true).unwrap();
+        engine.replace(merge(vec![parsed]).unwrap()).unwrap();
+        (engine, held)
+    }
+
+    #[test]
+    fn restored_values_are_within_the_bound_and_none_takes_more_for_it() {
+        let engine = engine();
+        take(&engine, 1_000, 10, 700);
+        let records = || {
+            let mut records = Vec::new();
+            let keep = |record| {
+                records.push(record);
+                Ok::<(), ()>(())
+            };
+            engine.save(Tick(100), keep).unwrap();
+            records
+        };
+        let bound = 200 << 10;
+        let ((whole, all), (small, few)) =
+            (restarted(u64::MAX, records()), restarted(bound, records()));
+        let values = |records: &[Record]| {
+            let len =
+                |Record(kind): &Record| if let Kind::Values(_, it) = kind { it.len() } else { 0 };
+            records.iter().map(len).sum::<usize>()
+        };
+        assert_eq!((values(&all), values(&few) < 1_000, values(&few) > 100), (1_000, true, true));
+        let used = small.room().used();
+        assert!(used <= bound + (32 << 10), "{used}, of which a chunk and an index were growing");
+        for engine in [&whole, &small] {
+            let rules = engine.rules();
+            for value in (0..1_000).step_by(3) {
+                let all = rules.acquire_param(Tick(101), 1, 3_001, [Param::Long(value)]);
+                assert_eq!(all, Ok(Decision::Block), "{value} has 3 000 left");
+            }
+        }
+        let own = small.rules().param(1).unwrap().totals().values;
+        assert!((100..1_000).contains(&own), "{own}");
+        let new =
+            small.rules().acquire_param(Tick(3_600_000_000_100), 1, 10_000, [Param::Long(5_000)]);
+        assert!(
+            matches!(new, Ok(Decision::Pass { .. })),
+            "one window later nobody is refused for it"
+        );
     }
 }

@@ -30,7 +30,7 @@ impl Room {
     }
 
     /// Whether there is room for `bytes` more.
-    pub(super) fn has_bytes(&self, bytes: u64) -> bool {
+    pub(crate) fn has_bytes(&self, bytes: u64) -> bool {
         self.used().saturating_add(bytes) <= self.bytes
     }
 
@@ -43,7 +43,7 @@ impl Room {
 
 /// What one rule uses of the room. Given back when the rule's counters go, whatever they held.
 #[derive(Debug, Default)]
-pub(super) struct Account {
+pub(crate) struct Account {
     of: Option<Arc<AtomicU64>>,
     bytes: u64,
 }
@@ -55,6 +55,13 @@ impl Account {
         // Relaxed: as in `Room::used`. The sum wraps around and back.
         used.fetch_add(bytes.wrapping_sub(self.bytes), Ordering::Relaxed);
         self.bytes = bytes;
+    }
+}
+
+impl Account {
+    /// Says that so many `bytes` more are used.
+    pub(crate) fn add(&mut self, room: &Room, bytes: u64) {
+        self.set(room, self.bytes + bytes);
     }
 }
 
