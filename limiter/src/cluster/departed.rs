@@ -50,14 +50,6 @@ impl SavedParam {
             none => *none = Some(saved),
         }
     }
-
-    /// Frees the room that it takes, for the counters that are made from it, unless a snapshot of
-    /// it is being written.
-    fn release(self: &mut Arc<Self>) {
-        if let Some(own) = Arc::get_mut(self) {
-            own.account = Account::default();
-        }
-    }
 }
 
 /// How long a rule may be missing after a restart and still find what it had used.
@@ -132,7 +124,10 @@ impl Departed {
     /// As [`saved_flow`](Self::saved_flow), for a hot-parameter rule.
     pub(crate) fn saved_param(&mut self, id: i64) -> Option<(Arc<SavedParam>, Restart)> {
         let mut saved = self.saved_params.remove(&id)?;
-        saved.release();
+        // Room for the counters that are made from it, unless a snapshot of it is being written.
+        if let Some(own) = Arc::get_mut(&mut saved) {
+            own.account = Account::default();
+        }
         Some((saved, self.restart))
     }
 
