@@ -52,8 +52,9 @@ struct Place {
     rule: usize,
     /// Whether the tokens are borrowed and counted, and the slots behind flow are skipped.
     is_borrowed: bool,
-    /// Whether it has waited, so that what was compared before may be different now.
-    has_waited: bool,
+    /// Whether the locks were given up meanwhile, for a wait or a slot of the user's, so that what
+    /// was compared before may be different now.
+    was_unlocked: bool,
 }
 
 /// How far a turn came.
