@@ -282,3 +282,24 @@ fn what_passes_while_a_slot_is_asked_counts_against_the_limits_before_it() {
         slot.1.lock().unwrap().clear();
     }
 }
+
+#[test]
+fn slots_hear_of_the_end_though_an_observer_panics() {
+    #[derive(Debug)]
+    struct Panicking;
+    impl Observer for Panicking {
+        fn turned(&self, _: Tick, _: &str, _: &DegradeRule, _: BreakerState, to: BreakerState) {
+            panic!("expected: {to:?}");
+        }
+    }
+    let engine = engine();
+    let rule = r#"[{"resource": "r", "grade": 2, "count": 0, "timeWindow": 1,
+                    "minRequestAmount": 1}]"#;
+    engine.load_degrade(parse_degrade(rule, "test").unwrap().rules);
+    engine.observe(Arc::new(Panicking));
+    let notes = with_slots(&engine, &[(-2_500, "slot")]);
+    let mut entry = pass(engine.enter(at(0), Call::new("r")));
+    entry.fail();
+    assert!(std::thread::spawn(move || entry.exit(at(0))).join().is_err());
+    assert_eq!(taken(&notes), ["slot enter", "slot Error"]);
+}
