@@ -66,8 +66,9 @@ impl Entry {
             }
         };
         drop(state);
-        resource.tell(now, &mut turned);
+        // First, since slots are promised to hear of it, even if an observer panics.
         ticket.tell_users(&resource, now, (count, rt_ms), outcome);
+        resource.tell(now, &mut turned);
     }
 }
 

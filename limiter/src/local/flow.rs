@@ -71,7 +71,7 @@ impl FlowGuards {
             self.guards.extend(control.map(|control| Guard { rule, who, whose, control }));
         }
         self.guards.shrink_to_fit();
-        self.related = Related::new(related);
+        self.related.replace(related);
     }
 
     /// Checks the call against every rule that concerns it, from the first one on. It has waited in

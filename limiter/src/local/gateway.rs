@@ -46,7 +46,7 @@ pub trait GatewayRequest: Sync {
 }
 
 /// The gateway rules of one resource.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct GatewayRules {
     rules: Vec<ParamRule>,
     /// Where each argument comes from.

@@ -91,14 +91,20 @@ pub(super) fn replace_gateway(
     if gateway.is_none() && rules.is_empty() {
         return;
     }
-    let rules = GatewayRules::new(rules);
+    let mut rules = Arc::new(GatewayRules::new(rules));
     let hot_rules: Vec<Arc<ParamRule>> = rules.rules().iter().cloned().map(Arc::new).collect();
     let (mut hot, held) = match gateway.take() {
-        Some(gateway) => (Some(gateway.hot), gateway.held),
+        Some(gateway) => {
+            // What was read for equal rules is good for these.
+            if gateway.rules == rules {
+                rules = gateway.rules;
+            }
+            (Some(gateway.hot), gateway.held)
+        }
         None => (None, HeldList::default()),
     };
     replace(&mut hot, &hot_rules, room);
-    *gateway = hot.map(|hot| Gateway { rules: Arc::new(rules), hot, held });
+    *gateway = hot.map(|hot| Gateway { rules, hot, held });
 }
 
 /// A rule as it is checked here: one that a token server would check, by its fallback policy.

@@ -7,6 +7,9 @@ use crate::{Tick, rule::DegradeRule};
 
 /// Hears of refusals and of circuit breakers; see
 /// [`LocalEngine::observe`](super::LocalEngine::observe). No lock of the engine is held meanwhile.
+///
+/// A panic goes to whoever made the call; what was counted stays right. But calls end while a panic
+/// unwinds, too, and a second one aborts the process then.
 pub trait Observer: Debug + Send + Sync {
     /// A call was refused: what a block log writes.
     fn blocked(&self, now: Tick, call: &Seen<'_>, block: &Block) {

@@ -1,5 +1,5 @@
-//! The entries of one resource that are open, in the order in which they began: the first is the
-//! oldest. Places are used again, so that only a new maximum allocates.
+//! The entries of one resource that are open, in the order in which their calls were first made: the
+//! first is the oldest. Places are used again, so that only a new maximum allocates.
 
 use crate::Tick;
 
@@ -30,9 +30,17 @@ impl Default for OpenList {
 }
 
 impl OpenList {
-    /// Notes an entry, and gives the place to [`Self::remove`] it from.
-    pub(super) fn push(&mut self, since: Tick) -> u32 {
-        let place = Place { since, before: self.last, after: NONE };
+    /// Notes an entry whose call was first made at `since`, and gives the place to
+    /// [`Self::remove`] it from. One that waited has its place before those that came later and did
+    /// not: looked for from the youngest on, so that it is found at once for all others.
+    pub(super) fn insert(&mut self, since: Tick) -> u32 {
+        let (mut before, mut after) = (self.last, NONE);
+        while let Some(younger) = self.places.get(before as usize)
+            && younger.since > since
+        {
+            (before, after) = (younger.before, before);
+        }
+        let place = Place { since, before, after };
         let at = self.free;
         let at = match self.places.get_mut(at as usize) {
             Some(free) => {
@@ -47,15 +55,18 @@ impl OpenList {
                 at
             }
         };
-        match self.places.get_mut(self.last as usize) {
-            Some(last) => last.after = at,
+        match self.places.get_mut(before as usize) {
+            Some(before) => before.after = at,
             None => self.first = at,
         }
-        self.last = at;
+        match self.places.get_mut(after as usize) {
+            Some(after) => after.before = at,
+            None => self.last = at,
+        }
         at
     }
 
-    /// Forgets the entry at a place that [`Self::push`] gave.
+    /// Forgets the entry at a place that [`Self::insert`] gave.
     pub(super) fn remove(&mut self, at: u32) {
         let Some(place) = self.places.get_mut(at as usize) else { return };
         let Place { before, after, .. } = *place;
@@ -84,21 +95,24 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The oldest is what a plain list says, whatever the order of exits, and places are used
-        /// again.
+        /// The oldest is what a sorted list says, whatever the order of exits and however late
+        /// those come that waited; places are used again.
         #[test]
-        fn the_oldest_is_the_first_that_is_still_open(steps in prop::collection::vec(0_usize..8, 0..200)) {
+        fn the_oldest_is_the_one_made_first_that_is_still_open(
+            steps in prop::collection::vec((0_usize..8, 0_u64..9), 0..200),
+        ) {
             let (mut list, mut model, mut most) = (OpenList::default(), Vec::new(), 0);
-            for (tick, step) in steps.into_iter().enumerate() {
-                let tick = Tick(tick as u64);
+            for (now, (step, waited)) in (0_u64..).zip(steps) {
                 if step < 4 || model.is_empty() {
-                    model.push((tick, list.push(tick)));
+                    let since = Tick(now.saturating_sub(waited));
+                    model.push((since, list.insert(since)));
+                    model.sort();
                 } else {
                     let (_, at) = model.remove(step % model.len());
                     list.remove(at);
                 }
                 most = most.max(model.len());
-                prop_assert_eq!(list.oldest(), model.first().map(|(tick, _)| *tick));
+                prop_assert_eq!(list.oldest(), model.first().map(|(since, _)| *since));
                 prop_assert_eq!(list.places.len(), most);
             }
         }

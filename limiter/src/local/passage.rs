@@ -5,23 +5,23 @@
 //! the call is counted, so that check and take are one step; a slot behind that refuses takes it
 //! back.
 
+mod ready;
 mod scene;
 mod seat;
 
 use std::time::Duration;
 
+use ready::{GatewayArgs, lock_ready};
 use scene::Scene;
 use seat::seat;
 
 use super::{
-    Arg, Block, Call, Entry, EntryType, LocalEngine, Outcome, Said, Seen, Slot, SlotName, Step,
-    Waiting,
+    Block, Call, Entry, EntryType, LocalEngine, Outcome, Said, Seen, Slot, SlotName, Step, Waiting,
     block::By,
     breakers::Turned,
     chain::Key,
     context::CallContext,
     entry::{Progress, Ticket},
-    gateway::GatewayRules,
     inbound,
     node::NONE,
     param::ParamPlace,
@@ -39,8 +39,7 @@ pub(super) struct Passage<'a> {
     context: CallContext<'a>,
     entry: Entry,
     place: Place,
-    /// The arguments for gateway rules, and the rules that they are for.
-    gateway: Option<(Arc<GatewayRules>, Vec<Arg<'a>>)>,
+    gateway: GatewayArgs<'a>,
     turned: Turned,
 }
 
@@ -53,8 +52,9 @@ struct Place {
     rule: usize,
     /// Whether the tokens are borrowed and counted, and the slots behind flow are skipped.
     is_borrowed: bool,
-    /// Whether it has waited, so that what was compared before may be different now.
-    has_waited: bool,
+    /// Whether the locks were given up meanwhile, for a wait or a slot of the user's, so that what
+    /// was compared before may be different now.
+    was_unlocked: bool,
 }
 
 /// How far a turn came.
@@ -128,28 +128,8 @@ impl<'a> Passage<'a> {
 
     fn turn(&mut self, engine: &LocalEngine, now: Tick) -> Turn {
         let Some(resource) = &self.entry.resource else { return Turn::Through };
-        let mut state = lock(&resource.state);
-        state.refresh(resource);
-        if self.entry.ticket.progress == Progress::Coming
-            && let Some(names) = state.body.flow.related().names()
-        {
-            // Never two resources at once.
-            drop(state);
-            engine.read_related(resource, &names, now);
-            state = lock(&resource.state);
-            state.refresh(resource);
-        }
-        if let (Some(call), Some(gateway)) = (self.call.gateway, &state.body.gateway)
-            && self.gateway.as_ref().is_none_or(|(rules, _)| !Arc::ptr_eq(rules, &gateway.rules))
-        {
-            // The request is the caller's, and may be slow.
-            let rules = Arc::clone(&gateway.rules);
-            drop(state);
-            let args = call.args(&rules);
-            self.gateway = Some((rules, args));
-            state = lock(&resource.state);
-            state.refresh(resource);
-        }
+        let compares = self.entry.ticket.progress == Progress::Coming;
+        let mut state = lock_ready(engine, resource, &self.call, &mut self.gateway, compares, now);
         let state = &mut *state;
         let now = state.body.see(now);
         let ticket = &mut self.entry.ticket;

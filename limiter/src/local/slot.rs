@@ -9,7 +9,9 @@ use crate::Tick;
 /// [`LocalEngine::insert_slot`](super::LocalEngine::insert_slot).
 ///
 /// No lock of the engine is held while a slot runs, so it may take its time and may make calls of
-/// its own. Each `enter` that lets through is followed by exactly one `exit`, on whatever thread.
+/// its own; limits before it that compare counters are looked at once more when it has let through,
+/// since others may have passed meanwhile. Each `enter` that lets through is followed by exactly one
+/// `exit`, on whatever thread.
 pub trait Slot: Debug + Send + Sync {
     /// Lets the call through, or refuses it with what the caller is told.
     ///

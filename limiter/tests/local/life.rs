@@ -151,3 +151,22 @@ fn a_call_of_no_tokens_is_in_progress_all_the_same() {
     assert_eq!((reading.pass_qps, reading.threads), (1.0, 1));
     drop(entry);
 }
+
+#[test]
+fn an_entry_that_waited_is_as_old_as_its_call() {
+    let engine = with_flow(
+        r#"[{"resource": "r", "count": 1, "controlBehavior": 2, "maxQueueingTimeMs": 9000,
+             "limitApp": "slow"}]"#,
+    );
+    let slow = || Call::new("r").origin("slow");
+    drop(pass(engine.enter(at(0), slow())));
+    let waiting = wait(engine.enter(at(0), slow()), 1_000);
+    let younger = pass(engine.enter(at(900), Call::new("r")));
+    let entry = pass(waiting.resume(at(1_000)));
+    let oldest = || engine.open_entries(at(1_000))[0].oldest;
+    assert_eq!(oldest(), Duration::from_secs(1));
+    drop(entry);
+    assert_eq!(oldest(), Duration::from_millis(100));
+    drop(younger);
+    assert_eq!(engine.open_entries(at(1_000)), []);
+}

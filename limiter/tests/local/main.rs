@@ -11,6 +11,7 @@ mod bounds;
 mod gates;
 mod golden;
 mod life;
+mod loading;
 mod nodes;
 mod promises;
 mod racing;

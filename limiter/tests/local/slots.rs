@@ -6,12 +6,12 @@ use std::{
 };
 
 use limiter::{
-    Clock, ManualClock, Tick,
+    Clock, ManualClock, Param, Tick,
     local::{
-        Block, BlockKind, BreakerState, Call, Done, LocalEngine, Observer, Outcome, Said, Seen,
-        Slot, SlotName, Trace,
+        Arg, Block, BlockKind, BreakerState, Call, Done, Entry, EntryType, LocalEngine, Observer,
+        Outcome, Said, Seen, Slot, SlotName, SystemKind, Trace,
     },
-    rule::{DegradeRule, parse_degrade},
+    rule::{Contents, DegradeRule, parse, parse_degrade, parse_system},
 };
 
 use crate::support::{at, block, engine, node, pass, wait, with_flow};
@@ -242,4 +242,64 @@ fn outcomes_are_told_apart() {
     entry.fail();
     drop(entry);
     assert_eq!(taken(&notes), ["slot enter", &format!("slot {:?}", Outcome::Error)]);
+}
+
+/// Makes the same call once more while it is asked, and keeps what passes.
+#[derive(Debug)]
+struct Twice(std::sync::Weak<LocalEngine>, Mutex<Vec<Entry>>);
+
+impl Slot for Twice {
+    fn enter(&self, now: Tick, call: &Seen<'_>) -> Result<(), Box<str>> {
+        if let Some(engine) = self.0.upgrade().filter(|_| call.origin.is_empty()) {
+            let again = Call::new(call.resource).origin("slot").entry_type(call.entry_type);
+            self.1.lock().unwrap().push(pass(engine.enter(now, again.args(call.args))));
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn what_passes_while_a_slot_is_asked_counts_against_the_limits_before_it() {
+    let args = [Arg::One(Param::Int(1))];
+    let call = || Call::new("r").entry_type(EntryType::In).args(&args);
+    for (order, rule, kind) in [
+        (-3_500, r#"{"qps": 1}"#, BlockKind::System(SystemKind::Qps)),
+        // As in Sentinel, one more than the limit.
+        (-4_500, r#"{"maxThread": 0}"#, BlockKind::System(SystemKind::Thread)),
+        (-2_500, "{}", BlockKind::ParamFlow),
+    ] {
+        let engine = engine();
+        engine.load_system(&parse_system(&format!("[{rule}]"), "test").unwrap().rules);
+        if kind == BlockKind::ParamFlow {
+            let rules = r#"[{"resource": "r", "paramIdx": 0, "count": 1, "grade": 0}]"#;
+            let rules = parse(rules, "test", "", Contents::Param, false).unwrap().rules.param;
+            engine.load_param(rules);
+        }
+        let slot = Arc::new(Twice(Arc::downgrade(&engine), Mutex::default()));
+        engine.insert_slot(order, Arc::clone(&slot) as Arc<dyn Slot>);
+        assert_eq!(block(engine.enter(at(0), call())).kind(), kind);
+        assert_eq!(node(&engine, 0, "r").threads, 1);
+        slot.1.lock().unwrap().clear();
+    }
+}
+
+#[test]
+fn slots_hear_of_the_end_though_an_observer_panics() {
+    #[derive(Debug)]
+    struct Panicking;
+    impl Observer for Panicking {
+        fn turned(&self, _: Tick, _: &str, _: &DegradeRule, _: BreakerState, to: BreakerState) {
+            panic!("expected: {to:?}");
+        }
+    }
+    let engine = engine();
+    let rule = r#"[{"resource": "r", "grade": 2, "count": 0, "timeWindow": 1,
+                    "minRequestAmount": 1}]"#;
+    engine.load_degrade(parse_degrade(rule, "test").unwrap().rules);
+    engine.observe(Arc::new(Panicking));
+    let notes = with_slots(&engine, &[(-2_500, "slot")]);
+    let mut entry = pass(engine.enter(at(0), Call::new("r")));
+    entry.fail();
+    assert!(std::thread::spawn(move || entry.exit(at(0))).join().is_err());
+    assert_eq!(taken(&notes), ["slot enter", "slot Error"]);
 }

@@ -102,7 +102,7 @@ impl Ticket {
             let of_inbound = inbound.map(|inbound| inbound.take(n)).unwrap_or_default();
             Progress::Taken(Some((body.nodes.take(self.seat, n), of_inbound)))
         };
-        self.open = body.open.push(self.created);
+        self.open = body.open.insert(self.created);
         if let Some(hot) = &mut body.hot {
             body.held.enter(hot, args, self.open);
         }

@@ -34,18 +34,28 @@ pub(super) trait Counters {
 }
 
 impl Related {
-    pub(super) fn new(names: Vec<Box<str>>) -> Self {
-        let readings = vec![None; names.len()];
-        Self { names: names.into(), readings }
+    /// Reads these from now on.
+    pub(super) fn replace(&mut self, names: Vec<Box<str>>) {
+        if *self.names != *names {
+            self.readings = vec![None; names.len()];
+            self.names = names.into();
+        }
     }
 
-    /// The resources, to be held while they are read.
-    pub(in crate::local) fn names(&self) -> Option<Arc<[Box<str>]>> {
-        (!self.names.is_empty()).then(|| Arc::clone(&self.names))
+    /// The resources that are to be read before a check, to be held meanwhile. `None`: there are
+    /// none, or they are those that were just `read`, so that a reading that is missing is that of
+    /// a resource that was never called.
+    #[inline]
+    pub(in crate::local) fn unread(
+        &self,
+        read: Option<&Arc<[Box<str>]>>,
+    ) -> Option<Arc<[Box<str>]>> {
+        let is_read = read.is_some_and(|read| Arc::ptr_eq(read, &self.names));
+        (!self.names.is_empty() && !is_read).then(|| Arc::clone(&self.names))
     }
 
-    /// Puts the reading of a resource where the rules find it, unless other rules are in force
-    /// since its name was looked up.
+    /// Puts the reading of a resource where the rules find it, unless these are the names of rules
+    /// before; those in force have [`Self::unread`] ones then.
     pub(in crate::local) fn put(
         &mut self,
         names: &Arc<[Box<str>]>,

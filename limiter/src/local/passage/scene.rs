@@ -51,7 +51,10 @@ impl Scene<'_, '_> {
     #[inline]
     pub(super) fn play(&mut self, key: Key, link: &Link) -> Option<Turn> {
         let (name, stop) = match link {
-            Link::User(slot) => return Some(Turn::User(key, Arc::clone(slot), self.now)),
+            Link::User(slot) => {
+                self.place.was_unlocked = true;
+                return Some(Turn::User(key, Arc::clone(slot), self.now));
+            }
             Link::Authority => (SlotName::Authority, self.authority()),
             Link::System => (SlotName::System, self.system()),
             Link::Gateway => (SlotName::Gateway, self.gateway()),
@@ -64,7 +67,7 @@ impl Scene<'_, '_> {
             mark(self.call, name, Said::Pass);
             return None;
         };
-        self.place.has_waited |= matches!(stop, Stop::Wait(_));
+        self.place.was_unlocked |= matches!(stop, Stop::Wait(_));
         let (said, turn) = match stop {
             Stop::Wait(wait) => (Said::Wait(wait), Turn::Wait(wait)),
             Stop::Borrow(wait) => (Said::Borrow(wait), Turn::Wait(wait)),
@@ -106,7 +109,8 @@ impl Scene<'_, '_> {
         ask_hot(hot, self.now, self.call.args, count, place, By::Param)
     }
 
-    /// Holds a call that has waited once more to what compares counters and takes nothing.
+    /// Holds a call once more to what compares counters and takes nothing, since others may have
+    /// been counted after it was compared.
     #[inline(never)]
     fn compare_again(&mut self) -> Option<Stop> {
         if let Some(stop) = self.system() {
@@ -140,7 +144,7 @@ impl Scene<'_, '_> {
     /// Asks the flow rules, and counts what passes them.
     #[inline]
     fn flow(&mut self) -> Option<Stop> {
-        if self.place.has_waited
+        if self.place.was_unlocked
             && !self.place.is_borrowed
             && let Some(stop) = self.compare_again()
         {
