@@ -225,3 +225,25 @@ fn who_may_call_is_asked_first_and_by_name_before_by_pattern() {
     assert_eq!(call("/x/1", "a").kind(), BlockKind::Flow);
     assert_eq!(call("/x/2", "a").kind(), BlockKind::Authority);
 }
+
+#[test]
+fn a_name_and_a_pattern_spelled_alike_are_two_for_who_may_call_and_a_second_one_is_refused() {
+    let engine = engine();
+    let rules = r#"[{"resource": "a.b", "regex": true, "limitApp": "x", "strategy": 1},
+                    {"resource": "a.b", "limitApp": "x"}]"#;
+    let mut rules = parse_authority(rules, "test").unwrap().rules;
+    let loaded = engine.load_authority(rules.clone());
+    assert_eq!((loaded.rules, &loaded.refused[..]), (2, &[][..]));
+    let passes = |resource, origin| {
+        let step = engine.enter(at(0), Call::new(resource).origin(origin));
+        matches!(step, Step::Passed(_))
+    };
+    assert!(passes("a.b", "x") && !passes("a.b", "y"), "the name's");
+    assert!(!passes("a/b", "x") && passes("a/b", "y"), "the pattern's");
+    let other = r#"[{"resource": "a.b", "limitApp": "y"}]"#;
+    rules.extend(parse_authority(other, "test").unwrap().rules);
+    rules.push(rules[0].clone());
+    let loaded = engine.load_authority(rules);
+    assert_eq!((loaded.rules, &loaded.refused[..]), (2, &["a.b".into()][..]));
+    assert!(passes("a.b", "x") && !passes("a.b", "y"), "the first still counts");
+}
