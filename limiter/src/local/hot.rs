@@ -91,12 +91,13 @@ pub(super) fn replace_gateway(
     if gateway.is_none() && rules.is_empty() {
         return;
     }
-    let rules = GatewayRules::new(rules);
-    let hot_rules: Vec<Arc<ParamRule>> = rules.rules().iter().cloned().map(Arc::new).collect();
-    let (mut hot, held) = match gateway.take() {
-        Some(gateway) => (Some(gateway.hot), gateway.held),
-        None => (None, HeldList::default()),
+    let (before, mut hot, held) = match gateway.take() {
+        Some(Gateway { rules, hot, held }) => (rules, Some(hot), held),
+        None => Default::default(),
     };
+    let is_held = |param_idx| hot.as_ref().is_some_and(|hot| hot.counts_by(param_idx));
+    let rules = before.replaced(rules, is_held);
+    let hot_rules: Vec<Arc<ParamRule>> = rules.rules().iter().cloned().map(Arc::new).collect();
     replace(&mut hot, &hot_rules, room);
     *gateway = hot.map(|hot| Gateway { rules: Arc::new(rules), hot, held });
 }

@@ -185,6 +185,54 @@ fn a_gateway_rule_lets_requests_wait_and_counts_those_in_progress() {
 }
 
 #[test]
+fn a_gateway_rule_keeps_what_it_remembers_whatever_other_rules_come_and_go() {
+    let by_ip = r#"{"resource": "route", "count": 100, "paramItem": {"parseStrategy": 0}}"#;
+    let from = From("1.1.1.1");
+    for (rule, limit) in [
+        (r#"{"resource": "route", "count": 2}"#, 2),
+        (r#"{"resource": "route", "count": 1, "grade": 0}"#, 1),
+    ] {
+        for (before, after) in [
+            (format!("[{rule}]"), format!("[{by_ip}, {rule}]")),
+            (format!("[{by_ip}, {rule}]"), format!("[{rule}]")),
+        ] {
+            let engine = with_gateway(&before);
+            let request =
+                || engine.enter(at(0), Call::new("route").gateway(ResourceMode::Route, &from));
+            let entries: Vec<_> = (0..limit).map(|_| pass(request())).collect();
+            block(request());
+            engine.load_gateway(parse_gateway(&after, "test").unwrap().rules);
+            block(request());
+            drop(entries);
+        }
+    }
+}
+
+#[test]
+fn requests_in_progress_are_counted_by_the_part_that_they_began_with() {
+    let by_ip = r#"{"resource": "route", "count": 1, "grade": 0,
+                    "paramItem": {"parseStrategy": 0}}"#;
+    let all = r#"{"resource": "route", "count": 1, "grade": 0}"#;
+    let engine = with_gateway(&format!("[{by_ip}]"));
+    let load = |list: String| {
+        engine.load_gateway(parse_gateway(&list, "test").unwrap().rules);
+    };
+    let request = |from| engine.enter(at(0), Call::new("route").gateway(ResourceMode::Route, from));
+    let entry = pass(request(&From("1.1.1.1")));
+    load(format!("[{all}]"));
+    let other = pass(request(&From("2.2.2.2")));
+    load(format!("[{by_ip}]"));
+    block(request(&From("1.1.1.1")));
+    drop(pass(request(&From("2.2.2.2"))));
+    drop(entry);
+    drop(pass(request(&From("1.1.1.1"))));
+    load(format!("[{all}]"));
+    block(request(&From("1.1.1.1")));
+    drop(other);
+    drop(pass(request(&From("1.1.1.1"))));
+}
+
+#[test]
 fn default_breakers_are_for_resources_without_one_but_for_the_excluded() {
     let engine = engine();
     let default = r#"[{"resource": "*", "grade": 2, "count": 0, "timeWindow": 5,
