@@ -18,6 +18,7 @@
 
 use std::borrow::Cow;
 
+use super::Arg;
 use crate::{
     Param,
     rule::{
@@ -114,20 +115,20 @@ impl GatewayRules {
         &self.rules
     }
 
-    /// The arguments of a call to the resource as a route, or as an API group: a rule is for calls
-    /// of its own mode. `None` in the place of one lets its rule pass.
+    /// The arguments of a call to the resource as a route, or as an API group. A rule is for calls
+    /// of its own mode: for others it finds an empty collection, and misses nothing.
     pub(crate) fn args<'r>(
         &self,
         mode: ResourceMode,
         request: &'r dyn GatewayRequest,
-    ) -> Vec<Option<Param<'r>>> {
-        let arg = |source: &Source| match &source.item {
-            _ if source.mode != mode => None,
-            None => Some(Cow::Borrowed(ALL_CALLS)),
-            Some(item) => value(item, request),
+    ) -> Vec<Arg<'r>> {
+        let arg = |source: &Option<Source>| match source {
+            None => Arg::Null,
+            Some(source) if source.mode != mode => Arg::Many(&[]),
+            Some(Source { item: None, .. }) => Arg::One(Param::Str(ALL_CALLS.into())),
+            Some(Source { item: Some(item), .. }) => value(item, request).map(Param::Str).into(),
         };
-        let args = self.sources.iter().map(|source| source.as_ref().and_then(arg));
-        args.map(|arg| arg.map(Param::Str)).collect()
+        self.sources.iter().map(arg).collect()
     }
 }
 

@@ -66,7 +66,7 @@ impl std::fmt::Debug for GatewayCall<'_> {
 impl<'a> GatewayCall<'a> {
     /// The arguments that `rules` look at.
     pub(super) fn args(&self, rules: &GatewayRules) -> Vec<Arg<'a>> {
-        rules.args(self.mode, self.request).into_iter().map(Arg::from).collect()
+        rules.args(self.mode, self.request)
     }
 }
 

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use limiter::{
     Param,
-    local::{Arg, BlockKind, BreakerState, Call, GatewayRequest, LocalEngine, Step},
+    local::{Arg, BlockKind, BreakerState, Call, GatewayRequest, LocalEngine, LocalSettings, Step},
     rule::{
         Contents, ParamRule, ResourceMode, parse, parse_authority, parse_degrade, parse_gateway,
     },
@@ -230,6 +230,31 @@ fn requests_in_progress_are_counted_by_the_part_that_they_began_with() {
     block(request(&From("1.1.1.1")));
     drop(other);
     drop(pass(request(&From("1.1.1.1"))));
+}
+
+#[test]
+fn what_gateway_rules_count_is_read_with_what_hot_parameter_rules_do() {
+    let engine = Arc::new(LocalEngine::new(LocalSettings { values: 3, ..Default::default() }));
+    let rules = r#"[{"resource": "route", "count": 9, "paramItem": {"parseStrategy": 0}},
+                    {"resource": "route", "count": 9, "paramItem": {"parseStrategy": 1}},
+                    {"resource": "route", "count": 9, "resourceMode": 1,
+                     "paramItem": {"parseStrategy": 1}}]"#;
+    engine.load_gateway(parse_gateway(rules, "test").unwrap().rules);
+    engine.load_param(param(
+        r#"[{"resource": "route", "paramIdx": 0, "count": 9},
+            {"resource": "route", "paramIdx": 7, "count": 9}]"#,
+    ));
+    let args = text("v");
+    for from in ["1.1.1.1", "2.2.2.2", "3.3.3.3", "4.4.4.4"].map(From) {
+        let call = Call::new("route").args(&args).gateway(ResourceMode::Route, &from);
+        drop(pass(engine.enter(at(0), call)));
+    }
+    let reading = engine.params(at(0), "route");
+    let missing: Vec<u64> = reading.missing.iter().map(|(_, times)| *times).collect();
+    assert_eq!((reading.values, reading.overflow_uses), (4, 1), "v, and three of four addresses");
+    assert_eq!((&missing[..], reading.param_missing), (&[0, 4, 0, 4, 0][..], 8));
+    assert_eq!(engine.resources(at(0))[0].params, reading);
+    assert_eq!(engine.missing_args().len(), 1, "that a request has no host is no mistake");
 }
 
 #[test]

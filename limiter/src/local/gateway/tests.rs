@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use super::{GatewayRequest, GatewayRules};
+use super::{Arg, GatewayRequest, GatewayRules};
 use crate::{
     Param,
     rule::{ControlBehavior, ItemValue, ParamItem, ParamRule, ResourceMode, parse_gateway},
@@ -92,7 +92,7 @@ fn rules_become_hot_parameter_rules() {
     );
 }
 
-/// The arguments as Java prints them.
+/// The arguments as Java prints them, which has "null" for "none" as well.
 fn args(
     rules: &GatewayRules,
     mode: ResourceMode,
@@ -100,9 +100,10 @@ fn args(
 ) -> String {
     let request = Request::new(parts);
     let shown = rules.args(mode, &request).into_iter().map(|arg| match arg {
-        None => "null".into(),
-        Some(Param::Str(text)) => text.into_owned(),
-        Some(other) => format!("{other:?}"),
+        Arg::Null => "null".into(),
+        Arg::One(Param::Str(text)) => text.into_owned(),
+        Arg::Many(&[]) => "none".into(),
+        other => format!("{other:?}"),
     });
     shown.collect::<Vec<String>>().join(", ")
 }
@@ -147,8 +148,8 @@ fn a_rule_is_for_calls_of_its_own_mode() {
     let converted: Vec<_> = rules.rules().iter().map(|r| (r.param_idx, r.count)).collect();
     assert_eq!(converted, [(0, 3.0), (1, 3.0), (2, 1.0), (3, 2.0)]);
     let parts = [("host", "h")];
-    assert_eq!(args(&rules, ResourceMode::Route, &parts), "h, null, $D, null");
-    assert_eq!(args(&rules, ResourceMode::ApiGroup, &parts), "null, h, null, $D");
+    assert_eq!(args(&rules, ResourceMode::Route, &parts), "h, none, $D, none");
+    assert_eq!(args(&rules, ResourceMode::ApiGroup, &parts), "none, h, none, $D");
 }
 
 #[test]
