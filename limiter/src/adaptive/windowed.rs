@@ -9,17 +9,19 @@ use crate::Tick;
 ///
 /// *Formula*: a window begins with a sample and is `2 × shortest RTT` long, within `min ..= max`. With
 /// the first sample after its end the limit learns from it as from one call: the average or a
-/// percentile of the RTTs, the most in flight, and dropped if any was. A window of fewer than
-/// `samples` is thrown away, as what a few calls say is chance. Calls shorter than `rtt_min` are not
-/// looked at at all, unless they were dropped; the RTT of a dropped one is in no average. A sample
-/// that is older than the window is in it.
+/// percentile of the RTTs, the most in flight, and dropped if any was. What a few calls say is
+/// chance, so a window stays open until it has `samples`, however long that takes: a limit that has
+/// become low lets few calls through, and must learn from these that it may rise again. Calls
+/// shorter than `rtt_min` are not looked at at all, unless they were dropped; the RTT of a dropped
+/// one is in no average. A sample that is older than the window is in it.
 ///
 /// *Defaults*: see [`WindowedSettings`]. *Memory*: 208 bytes and the limit's, and 16 bytes for each
 /// RTT kept for a percentile. *Cost*: a few comparisons and an addition a sample; a division, or a
 /// selection in linear time, a window. Nothing is allocated after [`Self::new`].
 ///
 /// In `concurrency-limits` (`WindowedLimit`) the sample after the end is in the window that it ends,
-/// and the first sample of all is a window of its own, which is thrown away.
+/// the first sample of all is a window of its own, and a window of fewer than `samples` is thrown
+/// away: once `limit / RTT` is fewer than that, nothing is learned ever again.
 #[derive(Debug)]
 pub struct Windowed<L> {
     limit: L,
@@ -107,10 +109,8 @@ impl<L: Limit> Windowed<L> {
 
     fn close(&mut self) {
         let rtt = self.rtts.take().unwrap_or_default();
-        if self.samples >= self.settings.samples {
-            let Self { last: at, in_flight, dropped, .. } = *self;
-            self.limit.learn(Sample { at, rtt, in_flight, dropped });
-        }
+        let Self { last: at, in_flight, dropped, .. } = *self;
+        self.limit.learn(Sample { at, rtt, in_flight, dropped });
         (self.samples, self.in_flight, self.dropped) = (0, 0, false);
     }
 }
@@ -124,7 +124,8 @@ impl<L: Limit> Limit for Windowed<L> {
         if !sample.dropped && sample.rtt < self.settings.rtt_min {
             return;
         }
-        if self.samples > 0 && sample.at.since(self.start) >= self.len() {
+        let has_enough = self.samples >= self.settings.samples.max(1);
+        if has_enough && sample.at.since(self.start) >= self.len() {
             self.close();
         }
         if self.samples == 0 {
@@ -142,7 +143,7 @@ impl<L: Limit> Limit for Windowed<L> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::Vegas, *};
 
     /// Remembers what it is told.
     #[derive(Debug, Default)]
@@ -186,15 +187,35 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_too_few_is_not_used() {
+    fn a_window_of_too_few_goes_on_until_it_has_enough() {
         let mut windowed = three(100, 100);
-        // Two in each window, for long.
-        (0..1_000).for_each(|i| windowed.learn(sample(i * 50, 10)));
-        assert!(windowed.inner().0.is_empty());
-        // Three: the two first do not count for it.
-        [50_000, 50_001, 50_002, 50_100].into_iter().for_each(|t| windowed.learn(sample(t, 20)));
-        assert_eq!(windowed.inner().0.len(), 1);
-        assert_eq!(windowed.inner().0[0].rtt, ms(20));
+        [sample(0, 10), sample(1_000, 20), sample(90_000, 30)]
+            .into_iter()
+            .for_each(|s| windowed.learn(s));
+        assert!(windowed.inner().0.is_empty(), "the third is the last that it needs");
+        windowed.learn(sample(90_001, 500));
+        assert_eq!(windowed.inner().0, [sample(90_000, 20)]);
+    }
+
+    #[test]
+    fn a_limit_that_has_become_low_comes_back_when_calls_take_a_second() {
+        let mut windowed = Windowed::averages(Vegas::default());
+        // As many calls as the limit lets through, all of them in progress for a second.
+        let mut run = |seconds: std::ops::Range<u64>, dropped| {
+            for second in seconds {
+                let in_flight = windowed.limit();
+                for call in 0..u64::from(in_flight) {
+                    let at = Tick::from_ms(second * 1_000 + call);
+                    windowed.learn(Sample { at, rtt: ms(1_000), in_flight, dropped });
+                }
+            }
+            windowed.limit()
+        };
+        let before = run(0..60, false);
+        let low = run(60..2_000, true);
+        assert!(low < 10, "{low} calls a second are too few for a window of one second");
+        let after = run(2_000..5_600, false);
+        assert!(after >= before, "{before}, {low}, {after}");
     }
 
     #[test]

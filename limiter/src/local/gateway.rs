@@ -1,20 +1,24 @@
 //! Gateway rules as hot-parameter rules (`GatewayRuleConverter`, `GatewayRuleManager`), and
 //! requests as their arguments (`GatewayParamParser`).
 //!
-//! Each rule for a part of the request has an argument of its own; rules for all calls share one
-//! that is always the same. With two of the first and some of the second:
+//! Each part of the request that rules look at is an argument, whatever number of rules does; that
+//! of rules for all calls is always the same. With two parts and rules for all calls:
 //!
 //! ```text
-//! rules:      by client address   by header X-User, pattern "vip"   for all calls (any number)
+//! rules:      by client address   by header X-User, pattern "vip"   for all calls
 //! index:      0                   1                                 2
 //! argument:   "1.2.3.4"           "vip", "$NM" or none              "$D"
 //! ```
 //!
 //! Without the part there is no argument, and the rule lets the request pass. A value that the
 //! pattern does not take is `$NM`, which the rule lets pass ten million times a window.
+//!
+//! A part keeps its index while rules look at it or calls are counted by it, so that other rules
+//! may come and go and nothing is forgotten or counted elsewhere; then the index is free for another.
 
 use std::borrow::Cow;
 
+use super::Arg;
 use crate::{
     Param,
     rule::{
@@ -46,15 +50,15 @@ pub trait GatewayRequest: Sync {
 }
 
 /// The gateway rules of one resource.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct GatewayRules {
     rules: Vec<ParamRule>,
-    /// Where each argument comes from.
-    sources: Vec<Source>,
+    /// Where each argument comes from; `None` at an index that is free.
+    sources: Vec<Option<Source>>,
 }
 
 /// What an argument is, for the calls of one mode.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Source {
     mode: ResourceMode,
     /// `None`: always [`ALL_CALLS`].
@@ -62,29 +66,48 @@ struct Source {
 }
 
 impl GatewayRules {
-    /// `rules` are those of one resource; one that stands twice counts once.
-    pub(crate) fn new(rules: &[GatewayFlowRule]) -> Self {
-        let mut all = Self { rules: Vec::new(), sources: Vec::new() };
+    /// `rules` in place of these. They are those of one resource; one that stands twice counts once.
+    /// An index that `is_held` is not given to another part of the request.
+    pub(crate) fn replaced(
+        &self,
+        rules: &[GatewayFlowRule],
+        is_held: impl Fn(i32) -> bool,
+    ) -> Self {
         let (of_a_part, of_all): (Vec<_>, Vec<_>) = rules
             .iter()
             .enumerate()
             .filter(|(i, rule)| !rules.iter().take(*i).any(|earlier| earlier == *rule))
             .map(|(_, rule)| rule)
             .partition(|rule| rule.param_item.is_some());
-        for rule in of_a_part {
-            all.sources.push(Source { mode: rule.mode, item: rule.param_item.clone() });
-            all.rules.push(param_rule(rule, all.sources.len() - 1));
+        let rules = || of_a_part.iter().chain(&of_all);
+        let mut all = Self { rules: Vec::new(), sources: self.sources.clone() };
+        for (index, place) in all.sources.iter_mut().enumerate() {
+            place.take_if(|known| {
+                !is_held(param_idx(index)) && !rules().any(|rule| known.is_of(rule))
+            });
         }
-        for rule in of_all {
-            let source = Source { mode: rule.mode, item: None };
-            let known = all.sources.iter().position(|known| *known == source);
-            let index = known.unwrap_or(all.sources.len());
-            if known.is_none() {
-                all.sources.push(source);
-            }
+        while all.sources.pop_if(|last| last.is_none()).is_some() {}
+        for rule in rules() {
+            let index = all.index(rule);
             all.rules.push(param_rule(rule, index));
         }
         all
+    }
+
+    /// Where the argument of a rule stands: where it did, or else at the first index that is free.
+    fn index(&mut self, rule: &GatewayFlowRule) -> usize {
+        let is_of = |known: &Option<Source>| known.as_ref().is_some_and(|known| known.is_of(rule));
+        if let Some(index) = self.sources.iter().position(is_of) {
+            return index;
+        }
+        let free = self.sources.iter().position(Option::is_none);
+        let index = free.unwrap_or(self.sources.len());
+        let source = Some(Source { mode: rule.mode, item: rule.param_item.clone() });
+        match self.sources.get_mut(index) {
+            Some(place) => *place = source,
+            None => self.sources.push(source),
+        }
+        index
     }
 
     /// What enforces them, on the arguments that [`args`](Self::args) gives.
@@ -92,19 +115,26 @@ impl GatewayRules {
         &self.rules
     }
 
-    /// The arguments of a call to the resource as a route, or as an API group: a rule is for calls
-    /// of its own mode. `None` in the place of one lets its rule pass.
+    /// The arguments of a call to the resource as a route, or as an API group. A rule is for calls
+    /// of its own mode: for others it finds an empty collection, and misses nothing.
     pub(crate) fn args<'r>(
         &self,
         mode: ResourceMode,
         request: &'r dyn GatewayRequest,
-    ) -> Vec<Option<Param<'r>>> {
-        let arg = |source: &Source| match &source.item {
-            _ if source.mode != mode => None,
-            None => Some(Cow::Borrowed(ALL_CALLS)),
-            Some(item) => value(item, request),
+    ) -> Vec<Arg<'r>> {
+        let arg = |source: &Option<Source>| match source {
+            None => Arg::Null,
+            Some(source) if source.mode != mode => Arg::Many(&[]),
+            Some(Source { item: None, .. }) => Arg::One(Param::Str(ALL_CALLS.into())),
+            Some(Source { item: Some(item), .. }) => value(item, request).map(Param::Str).into(),
         };
-        self.sources.iter().map(|source| arg(source).map(Param::Str)).collect()
+        self.sources.iter().map(arg).collect()
+    }
+}
+
+impl Source {
+    fn is_of(&self, rule: &GatewayFlowRule) -> bool {
+        self.mode == rule.mode && self.item == rule.param_item
     }
 }
 
@@ -120,13 +150,17 @@ fn value<'r>(item: &GatewayParamItem, request: &'r dyn GatewayRequest) -> Option
     Some(if is_taken { value } else { NO_MATCH.into() })
 }
 
+fn param_idx(index: usize) -> i32 {
+    i32::try_from(index).unwrap_or(i32::MAX)
+}
+
 fn param_rule(rule: &GatewayFlowRule, index: usize) -> ParamRule {
     let has_pattern = rule.param_item.as_ref().is_some_and(|item| item.values.is_some());
     let no_match = ParamItem { value: ItemValue::Str(NO_MATCH.into()), count: NO_MATCH_COUNT };
     ParamRule {
         resource: rule.resource.clone(),
         regex: false,
-        param_idx: i32::try_from(index).unwrap_or(i32::MAX),
+        param_idx: param_idx(index),
         count: rule.count,
         grade: rule.grade as u32,
         behavior: rule.behavior,

@@ -66,7 +66,7 @@ impl std::fmt::Debug for GatewayCall<'_> {
 impl<'a> GatewayCall<'a> {
     /// The arguments that `rules` look at.
     pub(super) fn args(&self, rules: &GatewayRules) -> Vec<Arg<'a>> {
-        rules.args(self.mode, self.request).into_iter().map(Arg::from).collect()
+        rules.args(self.mode, self.request)
     }
 }
 
@@ -91,18 +91,15 @@ pub(super) fn replace_gateway(
     if gateway.is_none() && rules.is_empty() {
         return;
     }
-    let mut rules = Arc::new(GatewayRules::new(rules));
-    let hot_rules: Vec<Arc<ParamRule>> = rules.rules().iter().cloned().map(Arc::new).collect();
-    let (mut hot, held) = match gateway.take() {
-        Some(gateway) => {
-            // What was read for equal rules is good for these.
-            if gateway.rules == rules {
-                rules = gateway.rules;
-            }
-            (Some(gateway.hot), gateway.held)
-        }
-        None => (None, HeldList::default()),
+    let (before, mut hot, held) = match gateway.take() {
+        Some(Gateway { rules, hot, held }) => (rules, Some(hot), held),
+        None => Default::default(),
     };
+    let is_held = |param_idx| hot.as_ref().is_some_and(|hot| hot.counts_by(param_idx));
+    let rules = before.replaced(rules, is_held);
+    // What was read for equal rules is good for these.
+    let rules = if *before == rules { before } else { Arc::new(rules) };
+    let hot_rules: Vec<Arc<ParamRule>> = rules.rules().iter().cloned().map(Arc::new).collect();
     replace(&mut hot, &hot_rules, room);
     *gateway = hot.map(|hot| Gateway { rules, hot, held });
 }

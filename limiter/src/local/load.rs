@@ -5,7 +5,7 @@
 //! nothing.
 
 use foldhash::quality::RandomState;
-use hashbrown::HashSet;
+use hashbrown::HashMap;
 
 use super::{
     LocalEngine,
@@ -27,7 +27,8 @@ pub struct Loaded {
     /// Rules in force. Of equal ones there is one.
     pub rules: usize,
     /// The resources of rules that are not in force. The parsers of [`crate::rule`] let none of
-    /// them through: their pattern cannot be read, or a default rule is not for `*`.
+    /// them through: their pattern cannot be read, a default rule is not for `*`, or an authority
+    /// rule is a further one for its resource.
     pub refused: Vec<Box<str>>,
 }
 
@@ -76,11 +77,23 @@ impl LocalEngine {
         loaded
     }
 
-    /// Loads who may call which resource. Of several rules for a resource the first counts.
-    pub fn load_authority(&self, mut rules: Vec<AuthorityRule>) -> Loaded {
-        let mut seen = HashSet::<_, RandomState>::default();
-        rules.retain(|rule| seen.insert(rule.resource.clone()));
-        self.load(rules, |rules| &mut rules.authority)
+    /// Loads who may call which resource. Of several rules for the same name, or for the same
+    /// pattern, the first counts; the others are refused unless they are equal to it. A name and a
+    /// pattern that are spelled alike are two.
+    pub fn load_authority(&self, rules: Vec<AuthorityRule>) -> Loaded {
+        let mut known = HashMap::<_, usize, RandomState>::default();
+        let (mut first, mut others) = (Vec::with_capacity(rules.len()), Vec::new());
+        for rule in rules {
+            let at = *known.entry((rule.resource.clone(), rule.regex)).or_insert(first.len());
+            match first.get(at) {
+                None => first.push(rule),
+                Some(other) if *other == rule => {}
+                Some(_) => others.push(rule.resource),
+            }
+        }
+        let mut loaded = self.load(first, |rules| &mut rules.authority);
+        loaded.refused.append(&mut others);
+        loaded
     }
 
     /// Loads gateway rules.

@@ -196,6 +196,11 @@ impl HotRules {
         threads.iter_mut().fold(of_rules, |more, calls| calls.tidy(now, room) | more)
     }
 
+    /// Whether calls in progress are counted by the argument at this index.
+    pub(crate) fn counts_by(&self, param_idx: i32) -> bool {
+        self.threads.iter().any(|calls| calls.param_idx == param_idx)
+    }
+
     /// The rule that a verdict names.
     pub(crate) fn rule(&self, index: usize) -> Option<&Arc<ParamRule>> {
         self.rules.get(index).map(|rule| &rule.rule)

@@ -37,15 +37,16 @@ pub struct BreakerReading {
     pub retry_at: Option<Tick>,
 }
 
-/// The hot parameters of a resource.
+/// The hot parameters of a resource, with the parts of requests that its gateway rules look at.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ParamReading {
     /// Values with a counter of their own, but for those that a rule's items name.
     pub values: usize,
     /// How often a value found no room and was counted with others.
     pub overflow_uses: u64,
-    /// How often a rule did not find its argument in a call, each rule by itself; rules that are
-    /// gone are not among them.
+    /// How often a rule did not find its argument in a call, each rule by itself, and behind them
+    /// the gateway rules as the hot-parameter rules that they are checked as; rules that are gone
+    /// are not among them. A gateway rule misses nothing in calls that are not of its mode.
     pub missing: Vec<(Arc<ParamRule>, u64)>,
     /// How often any rule did not find its argument.
     pub param_missing: u64,
@@ -79,14 +80,15 @@ impl BreakerReading {
 
 impl ParamReading {
     fn of(body: &Body) -> Self {
-        let Some(hot) = &body.hot else { return Self::default() };
-        let counted = hot.counted();
-        Self {
-            values: hot.values(),
-            overflow_uses: counted.overflow_uses,
-            missing: hot.missing().map(|(rule, times)| (Arc::clone(rule), times)).collect(),
-            param_missing: counted.missing,
+        let mut all = Self::default();
+        for hot in body.hot.iter().chain(body.gateway.as_ref().map(|gateway| &gateway.hot)) {
+            let counted = hot.counted();
+            all.values += hot.values();
+            all.overflow_uses += counted.overflow_uses;
+            all.missing.extend(hot.missing().map(|(rule, times)| (Arc::clone(rule), times)));
+            all.param_missing += counted.missing;
         }
+        all
     }
 }
 
@@ -111,7 +113,7 @@ impl LocalEngine {
         })
     }
 
-    /// What the hot-parameter rules of a resource have counted.
+    /// What the hot-parameter rules and the gateway rules of a resource have counted.
     #[must_use]
     pub fn params(&self, now: Tick, resource: &str) -> ParamReading {
         let reading = self.find(resource).map(|resource| resource.look(now, ParamReading::of));

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use limiter::{
     Param,
-    local::{Arg, BlockKind, BreakerState, Call, GatewayRequest, LocalEngine, Step},
+    local::{Arg, BlockKind, BreakerState, Call, GatewayRequest, LocalEngine, LocalSettings, Step},
     rule::{
         Contents, ParamRule, ResourceMode, parse, parse_authority, parse_degrade, parse_gateway,
     },
@@ -185,6 +185,79 @@ fn a_gateway_rule_lets_requests_wait_and_counts_those_in_progress() {
 }
 
 #[test]
+fn a_gateway_rule_keeps_what_it_remembers_whatever_other_rules_come_and_go() {
+    let by_ip = r#"{"resource": "route", "count": 100, "paramItem": {"parseStrategy": 0}}"#;
+    let from = From("1.1.1.1");
+    for (rule, limit) in [
+        (r#"{"resource": "route", "count": 2}"#, 2),
+        (r#"{"resource": "route", "count": 1, "grade": 0}"#, 1),
+    ] {
+        for (before, after) in [
+            (format!("[{rule}]"), format!("[{by_ip}, {rule}]")),
+            (format!("[{by_ip}, {rule}]"), format!("[{rule}]")),
+        ] {
+            let engine = with_gateway(&before);
+            let request =
+                || engine.enter(at(0), Call::new("route").gateway(ResourceMode::Route, &from));
+            let entries: Vec<_> = (0..limit).map(|_| pass(request())).collect();
+            block(request());
+            engine.load_gateway(parse_gateway(&after, "test").unwrap().rules);
+            block(request());
+            drop(entries);
+        }
+    }
+}
+
+#[test]
+fn requests_in_progress_are_counted_by_the_part_that_they_began_with() {
+    let by_ip = r#"{"resource": "route", "count": 1, "grade": 0,
+                    "paramItem": {"parseStrategy": 0}}"#;
+    let all = r#"{"resource": "route", "count": 1, "grade": 0}"#;
+    let engine = with_gateway(&format!("[{by_ip}]"));
+    let load = |list: String| {
+        engine.load_gateway(parse_gateway(&list, "test").unwrap().rules);
+    };
+    let request = |from| engine.enter(at(0), Call::new("route").gateway(ResourceMode::Route, from));
+    let entry = pass(request(&From("1.1.1.1")));
+    load(format!("[{all}]"));
+    let other = pass(request(&From("2.2.2.2")));
+    load(format!("[{by_ip}]"));
+    block(request(&From("1.1.1.1")));
+    drop(pass(request(&From("2.2.2.2"))));
+    drop(entry);
+    drop(pass(request(&From("1.1.1.1"))));
+    load(format!("[{all}]"));
+    block(request(&From("1.1.1.1")));
+    drop(other);
+    drop(pass(request(&From("1.1.1.1"))));
+}
+
+#[test]
+fn what_gateway_rules_count_is_read_with_what_hot_parameter_rules_do() {
+    let engine = Arc::new(LocalEngine::new(LocalSettings { values: 3, ..Default::default() }));
+    let rules = r#"[{"resource": "route", "count": 9, "paramItem": {"parseStrategy": 0}},
+                    {"resource": "route", "count": 9, "paramItem": {"parseStrategy": 1}},
+                    {"resource": "route", "count": 9, "resourceMode": 1,
+                     "paramItem": {"parseStrategy": 1}}]"#;
+    engine.load_gateway(parse_gateway(rules, "test").unwrap().rules);
+    engine.load_param(param(
+        r#"[{"resource": "route", "paramIdx": 0, "count": 9},
+            {"resource": "route", "paramIdx": 7, "count": 9}]"#,
+    ));
+    let args = text("v");
+    for from in ["1.1.1.1", "2.2.2.2", "3.3.3.3", "4.4.4.4"].map(From) {
+        let call = Call::new("route").args(&args).gateway(ResourceMode::Route, &from);
+        drop(pass(engine.enter(at(0), call)));
+    }
+    let reading = engine.params(at(0), "route");
+    let missing: Vec<u64> = reading.missing.iter().map(|(_, times)| *times).collect();
+    assert_eq!((reading.values, reading.overflow_uses), (4, 1), "v, and three of four addresses");
+    assert_eq!((&missing[..], reading.param_missing), (&[0, 4, 0, 4, 0][..], 8));
+    assert_eq!(engine.resources(at(0))[0].params, reading);
+    assert_eq!(engine.missing_args().len(), 1, "that a request has no host is no mistake");
+}
+
+#[test]
 fn default_breakers_are_for_resources_without_one_but_for_the_excluded() {
     let engine = engine();
     let default = r#"[{"resource": "*", "grade": 2, "count": 0, "timeWindow": 5,
@@ -224,4 +297,26 @@ fn who_may_call_is_asked_first_and_by_name_before_by_pattern() {
     assert_eq!(refusal.to_string(), "authority rule of /x/1: b is not on the white list");
     assert_eq!(call("/x/1", "a").kind(), BlockKind::Flow);
     assert_eq!(call("/x/2", "a").kind(), BlockKind::Authority);
+}
+
+#[test]
+fn a_name_and_a_pattern_spelled_alike_are_two_for_who_may_call_and_a_second_one_is_refused() {
+    let engine = engine();
+    let rules = r#"[{"resource": "a.b", "regex": true, "limitApp": "x", "strategy": 1},
+                    {"resource": "a.b", "limitApp": "x"}]"#;
+    let mut rules = parse_authority(rules, "test").unwrap().rules;
+    let loaded = engine.load_authority(rules.clone());
+    assert_eq!((loaded.rules, &loaded.refused[..]), (2, &[][..]));
+    let passes = |resource, origin| {
+        let step = engine.enter(at(0), Call::new(resource).origin(origin));
+        matches!(step, Step::Passed(_))
+    };
+    assert!(passes("a.b", "x") && !passes("a.b", "y"), "the name's");
+    assert!(!passes("a/b", "x") && passes("a/b", "y"), "the pattern's");
+    let other = r#"[{"resource": "a.b", "limitApp": "y"}]"#;
+    rules.extend(parse_authority(other, "test").unwrap().rules);
+    rules.push(rules[0].clone());
+    let loaded = engine.load_authority(rules);
+    assert_eq!((loaded.rules, &loaded.refused[..]), (2, &["a.b".into()][..]));
+    assert!(passes("a.b", "x") && !passes("a.b", "y"), "the first still counts");
 }

@@ -7,7 +7,7 @@
 //! | `tollgate_local_calls{resource}` | calls in progress |
 //! | `tollgate_local_response_seconds{resource}` | average time of the calls that ended in the last second |
 //! | `tollgate_local_oldest_call_seconds{resource}` | age of the oldest call in progress; 0 without one. One that only grows is a guard that nobody dropped |
-//! | `tollgate_local_param_missing_total{resource}` | times that a hot-parameter rule did not find its argument |
+//! | `tollgate_local_param_missing_total{resource}` | times that a hot-parameter or gateway rule did not find its argument |
 //! | `tollgate_local_hot_values{resource}` | values that have a counter of their own |
 //! | `tollgate_local_hot_values_over_total{resource}` | times that a value found no room for one |
 //! | `tollgate_local_breaker_state{resource,breaker,grade}` | 0 closed, 1 open, 2 half open; `breaker` is the place in the order of checking |

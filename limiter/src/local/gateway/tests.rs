@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use super::{GatewayRequest, GatewayRules};
+use super::{Arg, GatewayRequest, GatewayRules};
 use crate::{
     Param,
     rule::{ControlBehavior, ItemValue, ParamItem, ParamRule, ResourceMode, parse_gateway},
@@ -41,7 +41,12 @@ impl GatewayRequest for Request {
 }
 
 fn rules(text: &str) -> GatewayRules {
-    GatewayRules::new(&parse_gateway(text, "test").unwrap().rules)
+    replaced(&GatewayRules::default(), text, &[])
+}
+
+fn replaced(before: &GatewayRules, text: &str, held: &[i32]) -> GatewayRules {
+    let rules = parse_gateway(text, "test").unwrap().rules;
+    before.replaced(&rules, |param_idx| held.contains(&param_idx))
 }
 
 const RECORDED: &str = r#"[
@@ -87,7 +92,7 @@ fn rules_become_hot_parameter_rules() {
     );
 }
 
-/// The arguments as Java prints them.
+/// The arguments as Java prints them, which has "null" for "none" as well.
 fn args(
     rules: &GatewayRules,
     mode: ResourceMode,
@@ -95,9 +100,10 @@ fn args(
 ) -> String {
     let request = Request::new(parts);
     let shown = rules.args(mode, &request).into_iter().map(|arg| match arg {
-        None => "null".into(),
-        Some(Param::Str(text)) => text.into_owned(),
-        Some(other) => format!("{other:?}"),
+        Arg::Null => "null".into(),
+        Arg::One(Param::Str(text)) => text.into_owned(),
+        Arg::Many(&[]) => "none".into(),
+        other => format!("{other:?}"),
     });
     shown.collect::<Vec<String>>().join(", ")
 }
@@ -142,8 +148,8 @@ fn a_rule_is_for_calls_of_its_own_mode() {
     let converted: Vec<_> = rules.rules().iter().map(|r| (r.param_idx, r.count)).collect();
     assert_eq!(converted, [(0, 3.0), (1, 3.0), (2, 1.0), (3, 2.0)]);
     let parts = [("host", "h")];
-    assert_eq!(args(&rules, ResourceMode::Route, &parts), "h, null, $D, null");
-    assert_eq!(args(&rules, ResourceMode::ApiGroup, &parts), "null, h, null, $D");
+    assert_eq!(args(&rules, ResourceMode::Route, &parts), "h, none, $D, none");
+    assert_eq!(args(&rules, ResourceMode::ApiGroup, &parts), "none, h, none, $D");
 }
 
 #[test]
@@ -151,4 +157,39 @@ fn without_rules_there_are_no_arguments() {
     let rules = rules("[]");
     assert!(rules.rules().is_empty());
     assert_eq!(args(&rules, ResourceMode::Route, &[("ip", "1.2.3.4")]), "");
+}
+
+#[test]
+fn rules_for_the_same_part_share_an_argument() {
+    let rules = rules(
+        r#"[{"resource": "r", "count": 1, "paramItem": {"parseStrategy": 0}},
+            {"resource": "r", "count": 2, "paramItem": {"parseStrategy": 1}},
+            {"resource": "r", "count": 3, "paramItem": {"parseStrategy": 0}}]"#,
+    );
+    let converted: Vec<_> = rules.rules().iter().map(|r| (r.param_idx, r.count)).collect();
+    assert_eq!(converted, [(0, 1.0), (1, 2.0), (0, 3.0)]);
+    let parts = [("ip", "1.2.3.4"), ("host", "h")];
+    assert_eq!(args(&rules, ResourceMode::Route, &parts), "1.2.3.4, h");
+}
+
+#[test]
+fn a_part_keeps_its_index_while_rules_look_at_it_or_calls_are_counted_by_it() {
+    let (ip, host, all) = (
+        r#"{"resource": "r", "count": 1, "paramItem": {"parseStrategy": 0}}"#,
+        r#"{"resource": "r", "count": 2, "paramItem": {"parseStrategy": 1}}"#,
+        r#"{"resource": "r", "count": 3}"#,
+    );
+    let parts = [("ip", "1.2.3.4"), ("host", "h")];
+    let mut now = GatewayRules::default();
+    for (list, held, shown) in [
+        (format!("[{ip}, {all}]"), &[][..], "1.2.3.4, $D"),
+        (format!("[{host}, {all}]"), &[0], "1.2.3.4, $D, h"),
+        (format!("[{host}]"), &[], "null, null, h"),
+        (format!("[{all}, {host}]"), &[], "$D, null, h"),
+        (format!("[{all}]"), &[], "$D"),
+        ("[]".into(), &[], ""),
+    ] {
+        now = replaced(&now, &list, held);
+        assert_eq!(args(&now, ResourceMode::Route, &parts), shown, "{list}");
+    }
 }

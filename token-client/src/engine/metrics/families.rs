@@ -85,9 +85,11 @@ pub(super) fn gauges(encoder: &mut DescriptorEncoder<'_>, rows: &Rows) -> Result
 
 pub(super) fn counters(encoder: &mut DescriptorEncoder<'_>, rows: &Rows) -> Result {
     let columns: [Column<u64>; 2] = [
-        ("param_missing", "Times that a hot-parameter rule did not find its argument", |row| {
-            row.param_missing
-        }),
+        (
+            "param_missing",
+            "Times that a hot-parameter or gateway rule did not find its argument",
+            |row| row.param_missing,
+        ),
         ("hot_values_over", "Times that a value found no room for a counter of its own", |row| {
             row.values_over
         }),
