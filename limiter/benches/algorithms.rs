@@ -6,12 +6,19 @@
 //! in which all algorithms take turns, with the smallest and the largest. No clock is read while it
 //! decides: time stands still during a batch, and then moves on.
 
+#[path = "common/order.rs"]
+mod order;
+#[path = "common/spread.rs"]
+mod spread;
+
 use std::{error::Error, fmt::Write as _, io::Write as _, sync::Arc, time::Duration};
 
 use limiter::{
     Clock, ClusterEngine, Decision, MonotonicClock, Param, RuleSet, Settings, Tick, rule,
 };
 use serde_json::json;
+
+use self::{order::order, spread::spread};
 
 /// Decisions at one time, and how far time moves from one batch to the next: as fast as decisions
 /// are made, the windows of a log would hold more than a log may.
@@ -135,7 +142,7 @@ fn compare(case: (i64, bool, bool), rounds: usize, decisions: usize) -> Outcome<
     let (amount, of_values, passes) = case;
     let able = ALGORITHMS.into_iter().filter(|algorithm| algorithm.of_values || !of_values);
     let subjects: Outcome<Vec<Subject>> = able.map(|it| Subject::new(it, case)).collect();
-    let (mut subjects, keys) = (subjects?, order(amount));
+    let (mut subjects, keys) = (subjects?, order(amount, 7, BATCH));
     let mut times = vec![Vec::new(); subjects.len()];
     for round in 0..=rounds {
         for (subject, times) in subjects.iter_mut().zip(&mut times) {
@@ -161,21 +168,6 @@ fn compare(case: (i64, bool, bool), rounds: usize, decisions: usize) -> Outcome<
         writeln!(std::io::stdout(), "{line}")?;
     }
     Ok(())
-}
-
-/// The keys that are asked for, again and again: each once, shuffled, in whole batches.
-fn order(amount: i64) -> Vec<i64> {
-    let mut keys: Vec<i64> = (1..=amount).collect();
-    fastrand::Rng::with_seed(7).shuffle(&mut keys);
-    let len = keys.len().next_multiple_of(BATCH);
-    keys.into_iter().cycle().take(len).collect()
-}
-
-/// Median, smallest, largest.
-fn spread(mut values: Vec<f64>) -> [f64; 3] {
-    values.sort_by(f64::total_cmp);
-    let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
-    [at(values.len() / 2), at(0), at(values.len().saturating_sub(1))]
 }
 
 fn main() -> Outcome<()> {

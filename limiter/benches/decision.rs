@@ -9,25 +9,30 @@
 //! nanoseconds that a thread takes for a decision, and how many times governor's that is, in the
 //! median of alternating rounds, with the smallest and the largest.
 
+#[path = "common/governor.rs"]
+mod governor;
+#[path = "common/order.rs"]
+mod order;
+#[path = "common/spread.rs"]
+mod spread;
+#[path = "common/threads.rs"]
+mod threads;
+
 use std::{
     error::Error,
     fmt::Write as _,
     io::Write as _,
-    num::NonZeroU32,
     sync::{
-        Arc, Barrier,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
-    thread,
     time::Duration,
 };
 
-use governor::{
-    Quota, RateLimiter, clock::FakeRelativeClock, middleware::NoOpMiddleware, nanos::Nanos,
-    state::keyed::DashMapStateStore,
-};
-use limiter::{Clock, ClusterEngine, Decision, MonotonicClock, RuleSet, Settings, Tick, rule};
+use limiter::{ClusterEngine, Decision, RuleSet, Settings, Tick, rule};
 use serde_json::json;
+
+use self::{governor::Governor, order::order, spread::spread, threads::slowest};
 
 /// Decisions at one time.
 const BATCH: usize = 1_000;
@@ -50,33 +55,17 @@ trait Subject: Sync {
     fn advance(&self);
 }
 
-struct Governor {
-    limiter: RateLimiter<i64, DashMapStateStore<i64>, FakeRelativeClock, NoOpMiddleware<Nanos>>,
-    clock: FakeRelativeClock,
-}
-
-impl Governor {
-    fn new() -> Outcome<Self> {
-        // One token a nanosecond, and four seconds' worth of them to start with.
-        let quota = Quota::with_period(Duration::from_nanos(1)).ok_or("quota")?;
-        let clock = FakeRelativeClock::default();
-        let store = DashMapStateStore::default();
-        let limiter = RateLimiter::new(quota.allow_burst(NonZeroU32::MAX), store, clock.clone());
-        Ok(Self { limiter, clock })
-    }
-}
-
-impl Subject for Governor {
+impl Subject for Governor<i64> {
     fn name(&self) -> &'static str {
         "governor, keyed"
     }
 
     fn decide(&self, ids: &[i64]) -> usize {
-        ids.iter().filter(|id| self.limiter.check_key(id).is_ok()).count()
+        ids.iter().filter(|id| self.passes(id)).count()
     }
 
     fn advance(&self) {
-        self.clock.advance(BATCH_TIME);
+        self.move_on(BATCH_TIME);
     }
 }
 
@@ -133,12 +122,8 @@ fn measure(
     threads: usize,
     decisions: usize,
 ) -> Outcome<f64> {
-    let clock = MonotonicClock::start();
-    let start = Barrier::new(threads);
     let work = |number: usize| {
         let ids = orders.get(number).map_or(&[][..], Vec::as_slice);
-        start.wait();
-        let began = clock.now();
         let mut passed = 0;
         for batch in ids.chunks(BATCH).cycle().take(decisions / BATCH) {
             passed += subject.decide(batch);
@@ -146,20 +131,10 @@ fn measure(
                 subject.advance();
             }
         }
-        (clock.now().since(began), passed)
+        passed
     };
-    let results: Vec<_> = thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads).map(|n| scope.spawn(move || work(n))).collect();
-        handles.into_iter().map(thread::ScopedJoinHandle::join).collect()
-    });
-    let mut slowest = Duration::ZERO;
-    for result in results {
-        let (took, passed) = result.map_err(|_| "a thread panicked")?;
-        if passed != decisions {
-            return Err(format!("{}: {passed} of {decisions} passed", subject.name()).into());
-        }
-        slowest = slowest.max(took);
-    }
+    let slowest = slowest(threads, decisions, work)
+        .map_err(|wrong| format!("{}: {wrong}", subject.name()))?;
     #[expect(clippy::cast_precision_loss, reason = "millions")]
     let decisions = decisions as f64;
     Ok(slowest.as_secs_f64() * 1e9 / decisions)
@@ -172,7 +147,7 @@ fn compare(flows: i64, threads: usize, rounds: usize, decisions: usize) -> Outco
         Box::new(Tollgate::new("tollgate", flows, None)?),
         Box::new(Tollgate::new("tollgate, with the namespace's guard", flows, Some(1e15))?),
     ];
-    let orders: Vec<_> = (0..threads).map(|seed| order(flows, seed)).collect();
+    let orders: Vec<_> = (0..).take(threads).map(|seed| order(flows, seed, BATCH)).collect();
     let mut times = vec![Vec::new(); subjects.len()];
     for round in 0..=rounds {
         for (subject, times) in subjects.iter().zip(&mut times) {
@@ -192,21 +167,6 @@ fn compare(flows: i64, threads: usize, rounds: usize, decisions: usize) -> Outco
         writeln!(std::io::stdout(), "{line}")?;
     }
     Ok(())
-}
-
-/// Which flows a thread asks for, again and again: each once, shuffled, in whole batches.
-fn order(flows: i64, seed: usize) -> Vec<i64> {
-    let mut ids: Vec<i64> = (1..=flows).collect();
-    fastrand::Rng::with_seed(seed as u64).shuffle(&mut ids);
-    let len = ids.len().next_multiple_of(BATCH);
-    ids.into_iter().cycle().take(len).collect()
-}
-
-/// Median, smallest, largest.
-fn spread(mut values: Vec<f64>) -> [f64; 3] {
-    values.sort_by(f64::total_cmp);
-    let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
-    [at(values.len() / 2), at(0), at(values.len().saturating_sub(1))]
 }
 
 fn main() -> Outcome<()> {

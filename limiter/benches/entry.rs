@@ -12,28 +12,31 @@
 //! of alternating rounds, with the smallest and the largest; and, for two threads, how many times
 //! as many calls they make together as one thread alone.
 
+#[path = "common/governor.rs"]
+mod governor;
+#[path = "common/spread.rs"]
+mod spread;
+#[path = "common/threads.rs"]
+mod threads;
+
 use std::{
     error::Error,
     io::Write as _,
-    num::NonZeroU32,
     sync::{
-        Arc, Barrier,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
-    thread,
     time::Duration,
 };
 
-use governor::{
-    Quota, RateLimiter, clock::FakeRelativeClock, middleware::NoOpMiddleware, nanos::Nanos,
-    state::keyed::DashMapStateStore,
-};
 use limiter::{
-    Clock, ClusterEngine, Decision, MonotonicClock, RuleSet, Settings, Tick,
+    ClusterEngine, Decision, RuleSet, Settings, Tick,
     local::{Call, EntryType, LocalEngine, LocalSettings, Step},
     rule,
 };
 use serde_json::json;
+
+use self::{governor::Governor, spread::spread, threads::slowest};
 
 /// Calls at one time.
 const BATCH: usize = 1_000;
@@ -54,36 +57,17 @@ trait Subject: Sync {
     fn advance(&self);
 }
 
-struct Governor {
-    limiter:
-        RateLimiter<&'static str, DashMapStateStore<&'static str>, FakeRelativeClock, Unmeasured>,
-    clock: FakeRelativeClock,
-}
-
-type Unmeasured = NoOpMiddleware<Nanos>;
-
-impl Governor {
-    fn new() -> Outcome<Self> {
-        // One token a nanosecond, and four seconds' worth of them to start with.
-        let quota = Quota::with_period(Duration::from_nanos(1)).ok_or("quota")?;
-        let clock = FakeRelativeClock::default();
-        let store = DashMapStateStore::default();
-        let limiter = RateLimiter::new(quota.allow_burst(NonZeroU32::MAX), store, clock.clone());
-        Ok(Self { limiter, clock })
-    }
-}
-
-impl Subject for Governor {
+impl Subject for Governor<&'static str> {
     fn name(&self) -> &'static str {
         "governor, keyed"
     }
 
     fn calls(&self, resource: &'static str) -> usize {
-        (0..BATCH).filter(|_| self.limiter.check_key(&resource).is_ok()).count()
+        (0..BATCH).filter(|_| self.passes(&resource)).count()
     }
 
     fn advance(&self) {
-        self.clock.advance(BATCH_TIME);
+        self.move_on(BATCH_TIME);
     }
 }
 
@@ -185,45 +169,22 @@ impl Subject for Check {
 
 /// Nanoseconds that each of `threads` threads takes for one of its calls.
 fn measure(subject: &dyn Subject, threads: usize, batches: usize) -> Outcome<f64> {
-    let clock = MonotonicClock::start();
-    let start = Barrier::new(threads);
-    let work = |resource: &'static str, is_first: bool| {
-        start.wait();
-        let began = clock.now();
+    let work = |number: usize| {
+        let Some(resource) = RESOURCES.get(number) else { return 0 };
         let mut passed = 0;
         for _ in 0..batches {
             passed += subject.calls(resource);
-            if is_first {
+            if number == 0 {
                 subject.advance();
             }
         }
-        (clock.now().since(began), passed)
+        passed
     };
-    let results: Vec<_> = thread::scope(|scope| {
-        let resources = RESOURCES.iter().take(threads).enumerate();
-        let handles: Vec<_> = resources
-            .map(|(number, resource)| scope.spawn(move || work(resource, number == 0)))
-            .collect();
-        handles.into_iter().map(thread::ScopedJoinHandle::join).collect()
-    });
-    let mut slowest = Duration::ZERO;
-    for result in results {
-        let (took, passed) = result.map_err(|_| "a thread panicked")?;
-        if passed != batches * BATCH {
-            return Err(format!("{}: {passed} passed", subject.name()).into());
-        }
-        slowest = slowest.max(took);
-    }
+    let slowest = slowest(threads, batches * BATCH, work)
+        .map_err(|wrong| format!("{}: {wrong}", subject.name()))?;
     #[expect(clippy::cast_precision_loss, reason = "millions")]
     let calls = (batches * BATCH) as f64;
     Ok(slowest.as_secs_f64() * 1e9 / calls)
-}
-
-/// Median, smallest, largest.
-fn spread(mut values: Vec<f64>) -> [f64; 3] {
-    values.sort_by(f64::total_cmp);
-    let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
-    [at(values.len() / 2), at(0), at(values.len().saturating_sub(1))]
 }
 
 fn main() -> Outcome<()> {

@@ -33,20 +33,31 @@ const ALL_CALLS: &str = "$D";
 const NO_MATCH: &str = "$NM";
 const NO_MATCH_COUNT: f64 = 10_000_000.0;
 
-/// The parts of a request that gateway rules look at. Names of headers are without case.
+/// The parts of a request that gateway rules look at; a part that is not given is absent, and its
+/// rules let the request pass. Names of headers are without case.
 ///
 /// `Sync`, since a call that waits may go on on another thread.
 pub trait GatewayRequest: Sync {
     /// The address of the client.
-    fn client_ip(&self) -> Option<Cow<'_, str>>;
+    fn client_ip(&self) -> Option<Cow<'_, str>> {
+        None
+    }
     /// The host that the client asked for.
-    fn host(&self) -> Option<Cow<'_, str>>;
+    fn host(&self) -> Option<Cow<'_, str>> {
+        None
+    }
     /// A header's first value.
-    fn header(&self, name: &str) -> Option<Cow<'_, str>>;
+    fn header(&self, _name: &str) -> Option<Cow<'_, str>> {
+        None
+    }
     /// A parameter of the URL, decoded.
-    fn url_param(&self, name: &str) -> Option<Cow<'_, str>>;
+    fn url_param(&self, _name: &str) -> Option<Cow<'_, str>> {
+        None
+    }
     /// A cookie's value.
-    fn cookie(&self, name: &str) -> Option<Cow<'_, str>>;
+    fn cookie(&self, _name: &str) -> Option<Cow<'_, str>> {
+        None
+    }
 }
 
 /// The gateway rules of one resource.

@@ -135,18 +135,6 @@ impl GatewayRequest for From {
     fn client_ip(&self) -> Option<Cow<'_, str>> {
         Some(self.0.into())
     }
-    fn host(&self) -> Option<Cow<'_, str>> {
-        None
-    }
-    fn header(&self, _name: &str) -> Option<Cow<'_, str>> {
-        None
-    }
-    fn url_param(&self, _name: &str) -> Option<Cow<'_, str>> {
-        None
-    }
-    fn cookie(&self, _name: &str) -> Option<Cow<'_, str>> {
-        None
-    }
 }
 
 fn with_gateway(rules: &str) -> Arc<LocalEngine> {

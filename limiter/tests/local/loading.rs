@@ -38,18 +38,6 @@ impl GatewayRequest for Loading {
         }
         Some("1.1.1.1".into())
     }
-    fn host(&self) -> Option<Cow<'_, str>> {
-        None
-    }
-    fn header(&self, _name: &str) -> Option<Cow<'_, str>> {
-        None
-    }
-    fn url_param(&self, _name: &str) -> Option<Cow<'_, str>> {
-        None
-    }
-    fn cookie(&self, _name: &str) -> Option<Cow<'_, str>> {
-        None
-    }
 }
 
 fn gateway(rules: &str) -> Vec<GatewayFlowRule> {
