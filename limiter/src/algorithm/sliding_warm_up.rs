@@ -242,21 +242,7 @@ mod tests {
             let passed: usize = calls.map(|t| admitted(&hundred, &mut state, t, 12)).sum();
             (passed, state.warmth.reserve.tokens())
         });
-        let mut right = vec![
-            (33, 1_000),
-            (34, 967),
-            (36, 933),
-            (38, 897),
-            (41, 859),
-            (44, 818),
-            (47, 774),
-            (52, 727),
-            (58, 675),
-            (68, 617),
-            (83, 549),
-        ];
-        right.resize(22, (100, 466));
-        assert_eq!(seconds.collect::<Vec<_>>(), right);
+        assert_eq!(seconds.collect::<Vec<_>>(), suite::sentinel_s_warm_up());
         // B03: after an idle while it is cold again, and stays so.
         assert_eq!(admitted(&hundred, &mut state, at(27_000), 120), 33);
         assert_eq!(state.warmth.reserve.tokens(), 1_000);

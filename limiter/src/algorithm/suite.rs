@@ -60,6 +60,26 @@ pub(super) fn admitted_at<A: Algorithm>(
     ticks.into_iter().map(|now| admitted(algorithm, &mut state, now, 1)).sum()
 }
 
+/// Case B02 of Sentinel's recorded scenarios: of 100 a second that warms up for 10 s, what passes in
+/// each of the first 22 seconds of 120 calls, and the tokens that are stored then.
+pub(super) fn sentinel_s_warm_up() -> Vec<(usize, u64)> {
+    let mut seconds = vec![
+        (33, 1_000),
+        (34, 967),
+        (36, 933),
+        (38, 897),
+        (41, 859),
+        (44, 818),
+        (47, 774),
+        (52, 727),
+        (58, 675),
+        (68, 617),
+        (83, 549),
+    ];
+    seconds.resize(22, (100, 466));
+    seconds
+}
+
 pub(super) fn ratio(numerator: u128, denominator: u128) -> BigRational {
     BigRational::new(numerator.into(), denominator.into())
 }
