@@ -26,6 +26,7 @@
 //! lock, so a limit holds exactly, however many threads ask.
 
 mod arg;
+mod asking;
 mod authority;
 mod block;
 mod breaker;
@@ -59,6 +60,7 @@ mod trace;
 mod tree;
 
 pub use arg::Arg;
+pub use asking::{Asking, Question};
 pub use block::{Block, BlockKind};
 pub use breaker::BreakerState;
 pub use call::{Call, EntryType};

@@ -61,7 +61,7 @@ fn calls(engine: &Arc<LocalEngine>, web: &ContextHandle, now: Tick) -> [u32; 3] 
                 entry.exit(now);
             }
             Step::Blocked(_) => count[1] += 1,
-            Step::Wait(waiting) => panic!("waits again: {:?}", waiting.wait()),
+            other => panic!("neither passed nor refused: {other:?}"),
         }
     }
     count

@@ -179,6 +179,25 @@ impl Client {
         self.decide(&what, ruling).await
     }
 
+    /// Decides a check without asking over the network: by a lease, or by the engine of this
+    /// process. A wait is still to be waited for. `None` when only a server can say.
+    pub(crate) fn check_now(&self, flow_id: i64, count: u32, priority: bool) -> Option<Outcome> {
+        let decider = &self.inner.decider;
+        let leased = if priority { None } else { decider.spend(flow_id, count) };
+        leased.or_else(|| {
+            let Backend::Embedded(embedded) = &self.inner.backend else { return None };
+            let count_on_wire = check_tokens(flow_id, count);
+            let answer = count_on_wire.map(|tokens| embedded.flow(flow_id, tokens, priority));
+            self.note_embedded_clients();
+            Some(decider.flow(flow_id, count, Ruling::waiting(answer.map_err(NoAnswer::from))))
+        })
+    }
+
+    /// Whether it asks the engine of this process.
+    pub(crate) fn is_embedded(&self) -> bool {
+        matches!(self.inner.backend, Backend::Embedded(_))
+    }
+
     /// Decides a check by a lease, if there is one for it.
     pub(crate) async fn spend(&self, flow_id: i64, count: u32, priority: bool) -> Option<Outcome> {
         if priority || !self.inner.decider.rules.load().has_leases() {

@@ -203,6 +203,20 @@ struct Subject<'a, L> {
     unknown: &'a Episode,
 }
 
+/// The same value, in the type of the wire.
+pub(crate) fn as_param<'a>(value: &'a limiter::Param<'_>) -> Param<'a> {
+    match value {
+        limiter::Param::Int(value) => Param::Int(*value),
+        limiter::Param::Long(value) => Param::Long(*value),
+        limiter::Param::Byte(value) => Param::Byte(*value),
+        limiter::Param::Double(value) => Param::Double(*value),
+        limiter::Param::Float(value) => Param::Float(*value),
+        limiter::Param::Short(value) => Param::Short(*value),
+        limiter::Param::Bool(value) => Param::Bool(*value),
+        limiter::Param::Str(value) => Param::Str((&**value).into()),
+    }
+}
+
 /// The same value, in the engine's type.
 pub(crate) fn as_value<'a>(param: &'a Param<'_>) -> limiter::Param<'a> {
     match param {

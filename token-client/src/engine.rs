@@ -1,6 +1,7 @@
 //! The local engine for async code: guards, waits and readings without a server.
 
 mod attempt;
+mod cluster;
 mod guard;
 mod keep;
 mod metrics;
@@ -17,6 +18,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use self::{
     attempt::{Attempt, NotNow, RunError},
+    cluster::ClusterMode,
     guard::Guard,
     system::SystemReader,
 };
@@ -57,6 +59,7 @@ pub struct Engine {
 struct Shared {
     local: Arc<LocalEngine>,
     clock: Arc<dyn Clock>,
+    cluster: cluster::Cluster,
     /// Ends [`Engine::keep`] with the last clone.
     alive: DropGuard,
 }
@@ -74,7 +77,8 @@ impl Engine {
     pub fn with_clock(settings: LocalSettings, clock: Arc<dyn Clock>) -> Self {
         let local = Arc::new(LocalEngine::new(settings));
         let alive = CancellationToken::new().drop_guard();
-        Self { shared: Arc::new(Shared { local, clock, alive }) }
+        let cluster = cluster::Cluster::default();
+        Self { shared: Arc::new(Shared { local, clock, cluster, alive }) }
     }
 
     /// A call of `resource`, to be made with [`Attempt::acquire`] or [`Attempt::run`].

@@ -5,7 +5,8 @@ use std::fmt;
 use super::SystemKind;
 use crate::{
     rule::{
-        AuthorityRule, AuthorityStrategy, DegradeGrade, DegradeRule, FlowRule, Grade, ParamRule,
+        AuthorityRule, AuthorityStrategy, ClusterConfig, DegradeGrade, DegradeRule, FlowRule,
+        Grade, ParamRule,
     },
     sync::Arc,
 };
@@ -95,14 +96,16 @@ impl fmt::Display for Block {
                     Grade::Thread => "calls in progress",
                     Grade::Qps => "calls per second",
                 };
-                write!(f, "flow rule of {}: {} {unit}", rule.resource, rule.count)?;
+                write_rule(f, "flow rule", rule.cluster.as_ref())?;
+                write!(f, " of {}: {} {unit}", rule.resource, rule.count)?;
                 match rule.limit_app() {
                     "default" => Ok(()),
                     origin => write!(f, " for origin {origin}"),
                 }
             }
             By::Param(rule) => {
-                write!(f, "hot-parameter rule of {}: {}", rule.resource, rule.count)?;
+                write_rule(f, "hot-parameter rule", rule.cluster.as_ref())?;
+                write!(f, " of {}: {}", rule.resource, rule.count)?;
                 let unit = if rule.grade == 0 { "calls in progress" } else { "calls" };
                 write!(f, " {unit} for each value of argument {}", rule.param_idx)?;
                 if rule.grade == 0 { Ok(()) } else { write!(f, " per {} s", rule.duration_sec) }
@@ -130,6 +133,17 @@ impl fmt::Display for Block {
             }
             By::Custom(why) => f.write_str(why),
         }
+    }
+}
+
+fn write_rule(
+    f: &mut fmt::Formatter<'_>,
+    kind: &str,
+    cluster: Option<&ClusterConfig>,
+) -> fmt::Result {
+    match cluster {
+        None => f.write_str(kind),
+        Some(cluster) => write!(f, "cluster {kind} {}", cluster.flow_id),
     }
 }
 

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     Tick,
+    rule::{FlowRule, ParamRule},
     sync::{Arc, lock},
 };
 
@@ -62,6 +63,31 @@ impl LocalEngine {
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.shared.is_enabled()
+    }
+
+    /// Switches on or off that calls ask a token server for rules with `clusterMode`, by
+    /// [`Step::Ask`]; off at first, when such rules are checked here, by their fallback policy. What
+    /// is counted stays.
+    pub fn ask_servers(&self, on: bool) {
+        self.shared.ask_servers(on);
+    }
+
+    /// The rules with `clusterMode` that are in force.
+    #[must_use]
+    pub fn cluster_rules(&self) -> (Vec<FlowRule>, Vec<ParamRule>) {
+        let rules = self.shared.rules();
+        let flow = rules.flow.all().iter().filter(|rule| rule.cluster.is_some());
+        let param = rules.param.all().iter().filter(|rule| rule.cluster.is_some());
+        (
+            flow.map(|rule| FlowRule::clone(rule)).collect(),
+            param.map(|rule| ParamRule::clone(rule)).collect(),
+        )
+    }
+
+    /// A number that changes with each change of the rules or slots; for who keeps a copy.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.shared.revision()
     }
 
     /// Puts a slot into the chain: before the built-in ones of a higher order, behind all of the

@@ -13,7 +13,10 @@ pub(super) use related::{Related, RelatedReading};
 use control::{Control, Verdict};
 use guard::{Guard, Who, Whose};
 
-use super::node::{Nodes, Seat, Target};
+use super::{
+    asking::Told,
+    node::{Nodes, Seat, Target},
+};
 use crate::{Tick, rule::FlowRule, sync::Arc};
 
 /// What flow rules look at of a call.
@@ -25,17 +28,27 @@ pub(super) struct Ask<'a> {
     pub(super) context: &'a str,
     pub(super) n: u64,
     pub(super) prioritized: bool,
+    /// Whether token servers are asked for cluster rules.
+    pub(super) asks_servers: bool,
+}
+
+/// How far a call has come among the rules.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FlowPlace {
+    /// It has waited in the queues of the rules before this one, and servers let it pass them.
+    next: usize,
+    /// What a server said last.
+    pub(super) told: Option<Told>,
 }
 
 /// What the rules say together.
 #[derive(Debug)]
 pub(super) enum FlowVerdict {
     Pass,
-    /// Wait, and then ask again from rule `next` on.
-    Wait {
-        wait: Duration,
-        next: usize,
-    },
+    /// Wait, and then ask again from the place on.
+    Wait(Duration),
+    /// Ask a token server, and then ask again from the place on.
+    Ask(Arc<FlowRule>),
     /// Wait; the tokens are counted.
     Borrow(Duration),
     Block(Arc<FlowRule>),
@@ -64,24 +77,43 @@ impl FlowGuards {
             let Some(whose) = Whose::of(&rule, resource, &mut related) else { continue };
             let kept = before.iter().position(|guard| guard.rule == rule);
             let control = match kept {
-                Some(at) => Some(before.swap_remove(at).control),
+                Some(at) => before.swap_remove(at).control,
                 None => Control::new(&rule),
             };
             let who = Who::of(&rule);
-            self.guards.extend(control.map(|control| Guard { rule, who, whose, control }));
+            self.guards.push(Guard { rule, who, whose, control });
         }
         self.guards.shrink_to_fit();
         self.related.replace(related);
     }
 
-    /// Checks the call against every rule that concerns it, from the first one on. It has waited in
-    /// the queues of the rules before `next` and is not sent there again; but windows are compared
-    /// once more, since others may have passed while it waited.
-    pub(super) fn check(&mut self, nodes: &mut Nodes, ask: &Ask<'_>, next: usize) -> FlowVerdict {
+    /// Checks the call against every rule that concerns it, from the first one on. It is not sent
+    /// again into the queues of the rules before `place`, nor to their servers; but windows are
+    /// compared once more, since others may have passed while it waited.
+    pub(super) fn check(
+        &mut self,
+        nodes: &mut Nodes,
+        ask: &Ask<'_>,
+        place: &mut FlowPlace,
+    ) -> FlowVerdict {
         for at in 0..self.guards.len() {
             let Some(target) = self.target(at, ask) else { continue };
             let Some(guard) = self.guards.get_mut(at) else { continue };
-            if at < next && guard.control.is_queue() {
+            if let Some(cluster) = &guard.rule.cluster
+                && ask.asks_servers
+            {
+                if at < place.next {
+                    continue;
+                }
+                place.next = at;
+                match place.told.take_if(|told| told.flow_id == cluster.flow_id) {
+                    Some(Told { pass: true, .. }) => place.next = at + 1,
+                    Some(_) => return FlowVerdict::Block(Arc::clone(&guard.rule)),
+                    None => return FlowVerdict::Ask(Arc::clone(&guard.rule)),
+                }
+                continue;
+            }
+            if at < place.next && guard.control.is_queue() {
                 continue;
             }
             let verdict = match target {
@@ -96,7 +128,10 @@ impl FlowGuards {
             };
             match verdict {
                 Verdict::Pass => {}
-                Verdict::Wait(wait) => return FlowVerdict::Wait { wait, next: at + 1 },
+                Verdict::Wait(wait) => {
+                    place.next = at + 1;
+                    return FlowVerdict::Wait(wait);
+                }
                 Verdict::Block => {
                     return match guard.borrow(nodes, target, ask) {
                         Some(wait) => FlowVerdict::Borrow(wait),

@@ -1,6 +1,8 @@
 //! The hot-parameter rules of one resource and its gateway rules, which are hot-parameter rules of
 //! another slot.
 
+use std::borrow::Cow;
+
 use super::{
     Arg,
     gateway::{GatewayRequest, GatewayRules},
@@ -106,17 +108,16 @@ pub(super) fn replace_gateway(
 
 /// A rule as it is checked here: one that a token server would check, by its fallback policy.
 /// `None`: not at all.
-pub(super) fn without_server(rule: &Arc<ParamRule>) -> Option<Arc<ParamRule>> {
-    let Some(cluster) = &rule.cluster else { return Some(Arc::clone(rule)) };
+pub(super) fn without_server(rule: &ParamRule) -> Option<Cow<'_, ParamRule>> {
+    let Some(cluster) = &rule.cluster else { return Some(Cow::Borrowed(rule)) };
     match (cluster.fallback, cluster.local_count()) {
         (FallbackPolicy::Pass, _) => None,
         (FallbackPolicy::Block, _) => {
-            let rule = ParamRule { count: 0.0, items: Vec::new(), ..ParamRule::clone(rule) };
-            Some(Arc::new(rule))
+            Some(Cow::Owned(ParamRule { count: 0.0, items: Vec::new(), ..rule.clone() }))
         }
-        (FallbackPolicy::Local | FallbackPolicy::Share, None) => Some(Arc::clone(rule)),
+        (FallbackPolicy::Local | FallbackPolicy::Share, None) => Some(Cow::Borrowed(rule)),
         (FallbackPolicy::Local | FallbackPolicy::Share, Some(count)) => {
-            Some(Arc::new(ParamRule { count, ..ParamRule::clone(rule) }))
+            Some(Cow::Owned(ParamRule { count, ..rule.clone() }))
         }
     }
 }

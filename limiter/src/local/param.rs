@@ -35,7 +35,10 @@ use self::{
     rule::{Check, HotRule},
     threads::Threads,
 };
-use super::arg::{Arg, values_at};
+use super::{
+    arg::{Arg, values_at},
+    asking::Told,
+};
 use crate::{
     Tick,
     cluster::{key::KeyRef, values::Room},
@@ -73,6 +76,10 @@ pub(crate) struct Counted {
 pub(crate) struct ParamPlace {
     rule: usize,
     element: usize,
+    /// Whether token servers are asked for cluster rules.
+    pub(crate) asks_servers: bool,
+    /// What a server said last.
+    pub(crate) told: Option<Told>,
 }
 
 /// What the rules say to a call.
@@ -84,6 +91,9 @@ pub(crate) enum ParamVerdict {
     /// is asked from `next` on when the wait is over: a place among the rules of now, so that
     /// others may be asked if they changed meanwhile.
     Wait { wait: Duration, next: ParamPlace },
+    /// A token server is to be asked for the values that the rule at this index looks at, and then
+    /// the rules again from `next` on.
+    Ask { rule: usize, next: ParamPlace },
     /// The rule at this index refuses it.
     Block { rule: usize },
 }
@@ -116,7 +126,7 @@ impl HotRules {
         now: Tick,
         args: &[Arg<'_>],
         n: u32,
-        from: ParamPlace,
+        mut from: ParamPlace,
     ) -> ParamVerdict {
         let now = self.see(now);
         let Self { rules, threads, room, .. } = self;
@@ -127,11 +137,23 @@ impl HotRules {
                 rule.missing += 1;
                 continue;
             };
+            if let Some(flow_id) =
+                rule.flow_id().filter(|_| from.asks_servers && !values.is_empty())
+            {
+                match from.told.take_if(|told| told.flow_id == flow_id) {
+                    Some(Told { pass: true, .. }) => continue,
+                    Some(_) => return ParamVerdict::Block { rule: number },
+                    None => {
+                        let next = ParamPlace { rule: number, element: 0, ..from };
+                        return ParamVerdict::Ask { rule: number, next };
+                    }
+                }
+            }
             for (element, value) in values.iter().enumerate().skip(done) {
                 match rule.ask(threads, now, KeyRef::of(value), n, room) {
                     Answer::Pass => {}
                     Answer::Wait(wait) => {
-                        let next = ParamPlace { rule: number, element: element + 1 };
+                        let next = ParamPlace { rule: number, element: element + 1, ..from };
                         return ParamVerdict::Wait { wait, next };
                     }
                     Answer::Block => return ParamVerdict::Block { rule: number },
@@ -296,7 +318,7 @@ mod tests {
         let pair = [Param::Int(1), Param::Int(1)];
         let args = [Arg::Many(&pair)];
         let wait = Duration::from_millis(100);
-        let next = ParamPlace { rule: 1, element: 2 };
+        let next = ParamPlace { rule: 1, element: 2, ..ParamPlace::default() };
         assert_eq!(check(&mut rules, 5_000, &args), ParamVerdict::Wait { wait, next });
         let at = Tick::from_ms(5_100);
         assert_eq!(rules.check(at, &args, 1, next), PASS, "the bucket is not asked again");

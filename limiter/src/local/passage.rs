@@ -16,12 +16,15 @@ use scene::Scene;
 use seat::seat;
 
 use super::{
-    Block, Call, Entry, EntryType, LocalEngine, Outcome, Said, Seen, Slot, SlotName, Step, Waiting,
+    Asking, Block, Call, Entry, EntryType, LocalEngine, Outcome, Said, Seen, Slot, SlotName, Step,
+    Waiting,
+    asking::Asked,
     block::By,
     breakers::Turned,
     chain::Key,
     context::CallContext,
     entry::{Progress, Ticket},
+    flow::FlowPlace,
     inbound,
     node::NONE,
     param::ParamPlace,
@@ -38,18 +41,17 @@ pub(super) struct Passage<'a> {
     call: Call<'a>,
     context: CallContext<'a>,
     entry: Entry,
-    place: Place,
+    pub(super) place: Place,
     gateway: GatewayArgs<'a>,
     turned: Turned,
 }
 
 /// Where to go on after a wait, within the slot that it was for.
 #[derive(Debug, Default)]
-struct Place {
+pub(super) struct Place {
     gateway: ParamPlace,
-    param: ParamPlace,
-    /// A flow rule.
-    rule: usize,
+    pub(super) param: ParamPlace,
+    pub(super) flow: FlowPlace,
     /// Whether the tokens are borrowed and counted, and the slots behind flow are skipped.
     is_borrowed: bool,
     /// Whether the locks were given up meanwhile, for a wait or a slot of the user's, so that what
@@ -61,6 +63,7 @@ struct Place {
 enum Turn {
     Through,
     Wait(Duration),
+    Ask(Asked),
     /// At a slot of the user's, which is to be asked at this tick.
     User(Key, Arc<dyn Slot>, Tick),
     Refused(Block),
@@ -70,6 +73,7 @@ enum Turn {
 pub(super) enum Ended {
     Through,
     Wait(Duration),
+    Ask(Asked),
     Refused(Block),
 }
 
@@ -99,6 +103,7 @@ impl<'a> Passage<'a> {
             match turn {
                 Turn::Through => return Ended::Through,
                 Turn::Wait(wait) => return Ended::Wait(wait),
+                Turn::Ask(rule) => return Ended::Ask(rule),
                 Turn::Refused(block) => return self.refused(engine, now, block),
                 Turn::User(key, slot, now) => {
                     if let Err(why) = self.ask_user(engine, key, &*slot, now) {
@@ -108,6 +113,10 @@ impl<'a> Passage<'a> {
                 }
             }
         }
+    }
+
+    pub(super) const fn call(&self) -> &Call<'a> {
+        &self.call
     }
 
     /// The entry of a call that is through.
@@ -122,6 +131,7 @@ impl<'a> Passage<'a> {
         match ended {
             Ended::Through => Step::Passed(self.admit()),
             Ended::Wait(wait) => Step::Wait(Waiting::new(engine, self, wait)),
+            Ended::Ask(rule) => Step::Ask(Asking::new(engine, self, rule)),
             Ended::Refused(block) => Step::Blocked(block),
         }
     }

@@ -137,7 +137,7 @@ impl Body {
         let gateway: Vec<GatewayFlowRule> =
             rules.gateway.of(name).map(|rule| GatewayFlowRule::clone(rule)).collect();
         hot::replace_gateway(&mut self.gateway, &gateway, room);
-        let param: Vec<_> = rules.param.of(name).filter_map(hot::without_server).collect();
+        let param: Vec<_> = rules.param.of(name).cloned().collect();
         hot::replace(&mut self.hot, &param, room);
         self.flow.replace(name.text(), rules.flow.of(name).cloned().collect());
         let own: Vec<_> = rules.degrade.of(name).cloned().collect();

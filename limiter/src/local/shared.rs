@@ -23,6 +23,7 @@ type ByName = HashMap<Box<str>, ContextHandle, RandomState>;
 pub(super) struct Shared {
     pub(super) settings: LocalSettings,
     enabled: AtomicBool,
+    asks_servers: AtomicBool,
     /// Counts up with each change of rules or slots.
     revision: AtomicU64,
     rules: Swap<Rules>,
@@ -55,6 +56,7 @@ impl Shared {
         Self {
             settings,
             enabled: AtomicBool::new(true),
+            asks_servers: AtomicBool::new(false),
             revision: AtomicU64::new(1),
             rules: Swap::new(Rules::default()),
             chain: Swap::new(Chain::default()),
@@ -78,6 +80,17 @@ impl Shared {
     pub(super) fn set_enabled(&self, enabled: bool) {
         // Relaxed: as in `is_enabled`.
         self.enabled.store(enabled, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn asks_servers(&self) -> bool {
+        // Relaxed: the switch is the whole state.
+        self.asks_servers.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn ask_servers(&self, on: bool) {
+        // Relaxed: as in `asks_servers`.
+        self.asks_servers.store(on, Ordering::Relaxed);
     }
 
     /// Acquire, with the release of [`Self::change`]: who sees a revision finds its rules.

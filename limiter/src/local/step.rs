@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Block, Entry, LocalEngine, passage::Passage};
+use super::{Asking, Block, Entry, LocalEngine, passage::Passage};
 use crate::{Tick, sync::Arc};
 
 /// What the chain says to a call.
@@ -20,6 +20,8 @@ use crate::{Tick, sync::Arc};
 ///     match step {
 ///         Step::Passed(entry) => break Some(entry),
 ///         Step::Blocked(_) => break None,
+///         // Only with `LocalEngine::ask_servers`: whoever has a connection asks.
+///         Step::Ask(asking) => step = asking.resume(now, Some(true)),
 ///         Step::Wait(waiting) => {
 ///             // Whoever has a clock sleeps here, and reads it again.
 ///             now = now.plus(waiting.wait());
@@ -38,6 +40,9 @@ pub enum Step<'a> {
     Passed(Entry),
     /// The call must wait, and then go on.
     Wait(Waiting<'a>),
+    /// A token server must be asked, and then the call goes on. Only with
+    /// [`LocalEngine::ask_servers`].
+    Ask(Asking<'a>),
     /// The call is refused.
     Blocked(Block),
 }

@@ -36,6 +36,8 @@ pub enum Said {
     Pass,
     /// Wait, and go on from here.
     Wait(Duration),
+    /// Ask a token server, and go on from here.
+    Ask,
     /// Wait for what was borrowed, and skip the slots behind.
     Borrow(Duration),
     /// No.

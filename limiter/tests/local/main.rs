@@ -7,6 +7,7 @@
     reason = "what the helpers read is what the tests wrote"
 )]
 
+mod asking;
 mod bounds;
 mod gates;
 mod golden;

@@ -45,6 +45,7 @@ proptest! {
                     *buckets.entry(now + 1).or_default() += n;
                 }
                 Step::Blocked(_) => prop_assert!(!fits),
+                Step::Ask(asking) => prop_assert!(false, "{:?}", asking.question()),
             }
         }
         for (bucket, tokens) in &buckets {

@@ -39,6 +39,7 @@ pub(crate) fn pass(step: Step<'_>) -> Entry {
     match step {
         Step::Passed(entry) => entry,
         Step::Wait(waiting) => panic!("waits {:?}", waiting.wait()),
+        Step::Ask(asking) => panic!("asks {:?}", asking.question()),
         Step::Blocked(block) => panic!("blocked: {block}"),
     }
 }
@@ -71,6 +72,7 @@ pub(crate) fn passes(engine: &Arc<LocalEngine>, ms: u64, resource: &str) -> bool
         }
         Step::Blocked(_) => false,
         Step::Wait(waiting) => panic!("waits {:?}", waiting.wait()),
+        Step::Ask(asking) => panic!("asks {:?}", asking.question()),
     }
 }
 

@@ -9,6 +9,7 @@ use limiter::{
 use tokio::time::sleep;
 
 use super::{Engine, Guard};
+use crate::Verdict;
 
 /// A call that is about to be made: says what it is, then asks for it.
 ///
@@ -30,6 +31,9 @@ pub enum NotNow {
     /// The call would have had to wait at least that long, and was given up.
     #[error("the call would have to wait {0:?}")]
     MustWait(Duration),
+    /// A token server has to be asked, and the call was given up.
+    #[error("a token server has to be asked")]
+    MustAsk,
 }
 
 /// Why [`Attempt::run`] gave no value.
@@ -123,11 +127,19 @@ impl<'a> Attempt<'a> {
         let Self { engine, call } = self;
         let mut now = engine.now();
         let mut step = engine.local().enter(now, call);
+        let mut held = Vec::new();
         loop {
             let waiting = match step {
-                Step::Passed(entry) => return Ok(Guard::new(engine, entry)),
+                Step::Passed(entry) => return Ok(Guard::new(engine, entry, held)),
                 Step::Blocked(block) => return Err(block),
                 Step::Wait(waiting) => waiting,
+                Step::Ask(asking) => {
+                    let said = engine.ask(asking.question()).await;
+                    held.extend(said.held);
+                    now = engine.now().max(now);
+                    step = asking.resume(now, said.pass);
+                    continue;
+                }
             };
             let (wait, due) = (waiting.wait(), now.plus(waiting.wait()));
             sleep(wait).await;
@@ -138,17 +150,29 @@ impl<'a> Attempt<'a> {
     }
 
     /// Asks for the call without waiting, in any code. A call that would have to wait is given up;
-    /// its turn stays used, so asking again and again only moves the turns of others.
+    /// its turn stays used, so asking again and again only moves the turns of others. A token server
+    /// is not asked: only the [client](Engine::connect)'s leases decide, and a server in this
+    /// process.
     ///
     /// # Errors
     ///
     /// The refusal, or how long the call would have to wait.
     pub fn try_acquire(self) -> Result<Guard, NotNow> {
         let Self { engine, call } = self;
-        match engine.local().enter(engine.now(), call) {
-            Step::Passed(entry) => Ok(Guard::new(engine, entry)),
-            Step::Blocked(block) => Err(NotNow::Blocked(block)),
-            Step::Wait(waiting) => Err(NotNow::MustWait(waiting.wait())),
+        let mut step = engine.local().enter(engine.now(), call);
+        loop {
+            match step {
+                Step::Passed(entry) => return Ok(Guard::new(engine, entry, Vec::new())),
+                Step::Blocked(block) => return Err(NotNow::Blocked(block)),
+                Step::Wait(waiting) => return Err(NotNow::MustWait(waiting.wait())),
+                Step::Ask(asking) => {
+                    let outcome = engine.ask_now(asking.question()).ok_or(NotNow::MustAsk)?;
+                    if let Verdict::Waited(wait) = outcome.verdict {
+                        return Err(NotNow::MustWait(wait));
+                    }
+                    step = asking.resume(engine.now(), Some(outcome.is_pass()));
+                }
+            }
         }
     }
 

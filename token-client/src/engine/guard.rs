@@ -5,6 +5,7 @@ use std::{sync::Arc, thread};
 use limiter::{Clock, local::Entry};
 
 use super::Engine;
+use crate::Held;
 
 /// A call that was let through, in progress until this is dropped: its response time is counted
 /// then, and whether it failed.
@@ -17,14 +18,15 @@ pub struct Guard {
     /// `None` once it has ended.
     entry: Option<Entry>,
     clock: Arc<dyn Clock>,
+    held: Vec<Held>,
     /// A panic that came before it is not its own.
     was_panicking: bool,
 }
 
 impl Guard {
-    pub(super) fn new(engine: &Engine, entry: Entry) -> Self {
+    pub(super) fn new(engine: &Engine, entry: Entry, held: Vec<Held>) -> Self {
         let clock = Arc::clone(&engine.shared.clock);
-        Self { entry: Some(entry), clock, was_panicking: thread::panicking() }
+        Self { entry: Some(entry), clock, held, was_panicking: thread::panicking() }
     }
 
     /// Marks the call as failed: it counts as an error when it ends.
@@ -32,6 +34,13 @@ impl Guard {
         if let Some(entry) = &mut self.entry {
             entry.fail();
         }
+    }
+
+    /// What the call holds of rules with `clusterMode` and grade 0, in the order of the rules: its
+    /// place among the calls in progress in the whole cluster.
+    #[must_use]
+    pub fn held(&self) -> &[Held] {
+        &self.held
     }
 
     pub(super) const fn entry(&self) -> Option<&Entry> {

@@ -44,7 +44,9 @@ pub(super) enum Control {
         pacing: WarmUpPacing,
         state: WarmUpPacingState,
     },
-    /// A cluster rule without a server whose `fallbackPolicy` is `block`.
+    /// A cluster rule without a server whose `fallbackPolicy` is `pass`.
+    Open,
+    /// One whose `fallbackPolicy` is `block`.
     Never,
 }
 
@@ -70,23 +72,23 @@ pub struct WarmUpReading {
 }
 
 impl Control {
-    /// `None` when nothing is to be checked: a cluster rule without a server that lets pass. A rule
-    /// that was parsed can always be enforced; one that cannot, refuses.
-    pub(super) fn new(rule: &FlowRule) -> Option<Self> {
+    /// A rule that was parsed can always be enforced; one that cannot, refuses. A cluster rule is
+    /// enforced as without a server.
+    pub(super) fn new(rule: &FlowRule) -> Self {
         let (count, cold) = match &rule.cluster {
             None => (rule.count, COLD_FACTOR),
             Some(cluster) => match cluster.fallback {
-                FallbackPolicy::Pass => return None,
-                FallbackPolicy::Block => return Some(Self::Never),
+                FallbackPolicy::Pass => return Self::Open,
+                FallbackPolicy::Block => return Self::Never,
                 FallbackPolicy::Local | FallbackPolicy::Share => {
                     (cluster.local_count().unwrap_or(rule.count), cluster.cold_factor())
                 }
             },
         };
         if rule.grade == Grade::Thread {
-            return Some(Self::Threads { count });
+            return Self::Threads { count };
         }
-        Some(Self::shaping(rule, count, cold).unwrap_or(Self::Never))
+        Self::shaping(rule, count, cold).unwrap_or(Self::Never)
     }
 
     fn shaping(rule: &FlowRule, count: f64, cold: u32) -> Result<Self, Invalid> {
@@ -132,6 +134,7 @@ impl Control {
             Self::WarmUpPacing { pacing, state } => {
                 pacing.take_after(state, now, n, seen.previous_pass()).into()
             }
+            Self::Open => Verdict::Pass,
             Self::Never => Verdict::Block,
         }
     }

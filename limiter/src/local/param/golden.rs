@@ -155,6 +155,7 @@ fn call_once(rules: &mut HotRules, now: Tick, words: &Words<'_>) -> (String, Opt
         match rules.check(now, &args, n, place) {
             ParamVerdict::Block { .. } => return ("B".into(), None),
             ParamVerdict::Wait { wait, next } => (waited, place) = (waited + wait, next),
+            ParamVerdict::Ask { rule, .. } => panic!("rule {rule} asks a server"),
             ParamVerdict::Pass if waited.is_zero() => break,
             ParamVerdict::Pass => {
                 return (format!("P~{}", waited.as_millis()), Some(rules.enter(&args)));

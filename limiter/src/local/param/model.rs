@@ -109,7 +109,11 @@ impl Model {
                 match rule.ask(value, open, *now, n) {
                     Answer::Pass => {}
                     Answer::Wait(wait) => {
-                        let next = ParamPlace { rule: number, element: element + 1 };
+                        let next = ParamPlace {
+                            rule: number,
+                            element: element + 1,
+                            ..ParamPlace::default()
+                        };
                         said.push(ParamVerdict::Wait { wait, next });
                         *now += if sleeps { whole_ms(wait) } else { 0 };
                     }
@@ -314,6 +318,7 @@ proptest! {
                         ParamVerdict::Pass => Answer::Pass,
                         ParamVerdict::Wait { wait, .. } => Answer::Wait(wait),
                         ParamVerdict::Block { .. } => Answer::Block,
+                        ParamVerdict::Ask { rule, .. } => panic!("rule {rule} asks a server"),
                     };
                     prop_assert_eq!(heard, expected, "{} {:?}", now, value);
                     if heard != Answer::Block {

@@ -16,6 +16,7 @@ use crate::{
         limit::whole,
         values::Room,
     },
+    local::hot::without_server,
     rule::{ControlBehavior, ParamRule},
     sync::Arc,
 };
@@ -34,7 +35,8 @@ pub(super) enum Check {
     Bucket(Box<Keyed<Bucket>>),
     Pace(Box<Keyed<Pace>>),
     Threads(Limits),
-    /// A grade that Sentinel does not know lets everything pass.
+    /// A grade that Sentinel does not know lets everything pass, as does a cluster rule without a
+    /// server whose `fallbackPolicy` is `pass`.
     Nothing,
 }
 
@@ -45,6 +47,19 @@ pub(super) struct Limits {
     pub(super) items: HashMap<Key, u64, RandomState>,
 }
 
+impl Check {
+    fn of(rule: &ParamRule) -> Self {
+        match (rule.grade, rule.behavior) {
+            (0, _) => {
+                Self::Threads(Limits { limit: whole(rule.count), items: limits(rule).collect() })
+            }
+            (1, ControlBehavior::Pacing) => Self::Pace(Box::new(Keyed::new(rule))),
+            (1, _) => Self::Bucket(Box::new(Keyed::new(rule))),
+            (2.., _) => Self::Nothing,
+        }
+    }
+}
+
 impl Limits {
     fn of(&self, key: KeyRef<'_>) -> u64 {
         self.items.get(&key).copied().unwrap_or(self.limit)
@@ -53,15 +68,15 @@ impl Limits {
 
 impl HotRule {
     pub(super) fn new(rule: &Arc<ParamRule>) -> Self {
-        let check = match (rule.grade, rule.behavior) {
-            (0, _) => {
-                Check::Threads(Limits { limit: whole(rule.count), items: limits(rule).collect() })
-            }
-            (1, ControlBehavior::Pacing) => Check::Pace(Box::new(Keyed::new(rule))),
-            (1, _) => Check::Bucket(Box::new(Keyed::new(rule))),
-            (2.., _) => Check::Nothing,
-        };
+        let check = without_server(rule).map_or(Check::Nothing, |rule| Check::of(&rule));
         Self { rule: Arc::clone(rule), check, missing: 0 }
+    }
+
+    /// The rule's flow id, if a token server decides it. Calls in progress with a value are this
+    /// process's own (`ParamFlowChecker.passCheck`).
+    pub(super) fn flow_id(&self) -> Option<i64> {
+        let cluster = self.rule.cluster.as_ref().filter(|_| self.rule.grade == 1)?;
+        Some(cluster.flow_id)
     }
 
     /// Asks for `n` tokens of one value; of a rule of grade 0, for one more call in progress.

@@ -7,6 +7,7 @@ use crate::{
     Tick,
     local::{
         Arg, Block, Call, Said, SlotName,
+        asking::Asked,
         authority::allows,
         block::By,
         breakers::Turned,
@@ -26,6 +27,7 @@ use crate::{
 /// Why a link does not let a call through.
 enum Stop {
     Wait(Duration),
+    Ask(Asked),
     Borrow(Duration),
     Block(By),
 }
@@ -67,9 +69,10 @@ impl Scene<'_, '_> {
             mark(self.call, name, Said::Pass);
             return None;
         };
-        self.place.was_unlocked |= matches!(stop, Stop::Wait(_));
+        self.place.was_unlocked |= matches!(stop, Stop::Wait(_) | Stop::Ask(_));
         let (said, turn) = match stop {
             Stop::Wait(wait) => (Said::Wait(wait), Turn::Wait(wait)),
+            Stop::Ask(rule) => (Said::Ask, Turn::Ask(rule)),
             Stop::Borrow(wait) => (Said::Borrow(wait), Turn::Wait(wait)),
             Stop::Block(by) => {
                 let inbound = self.inbound.as_deref_mut();
@@ -106,6 +109,7 @@ impl Scene<'_, '_> {
     fn param(&mut self) -> Option<Stop> {
         let Some(hot) = &mut self.body.hot else { return None };
         let (place, count) = (&mut self.place.param, self.ticket.count);
+        place.asks_servers = self.shared.asks_servers();
         ask_hot(hot, self.now, self.call.args, count, place, By::Param)
     }
 
@@ -157,15 +161,14 @@ impl Scene<'_, '_> {
             context: &self.context.name,
             n: self.ticket.n(),
             prioritized: self.call.prioritized,
+            asks_servers: self.shared.asks_servers(),
         };
         if !self.place.is_borrowed {
             let Body { flow, nodes, .. } = self.body;
-            match flow.check(nodes, &ask, self.place.rule) {
+            match flow.check(nodes, &ask, &mut self.place.flow) {
                 FlowVerdict::Pass => {}
-                FlowVerdict::Wait { wait, next } => {
-                    self.place.rule = next;
-                    return Some(Stop::Wait(wait));
-                }
+                FlowVerdict::Wait(wait) => return Some(Stop::Wait(wait)),
+                FlowVerdict::Ask(rule) => return Some(Stop::Ask(Asked::Flow(rule))),
                 FlowVerdict::Borrow(wait) => {
                     self.place.is_borrowed = true;
                     return Some(Stop::Borrow(wait));
@@ -194,6 +197,10 @@ fn ask_hot(
         ParamVerdict::Wait { wait, next } => {
             *place = next;
             Some(Stop::Wait(wait))
+        }
+        ParamVerdict::Ask { rule, next } => {
+            *place = next;
+            hot.rule(rule).map(|rule| Stop::Ask(Asked::Param(Arc::clone(rule))))
         }
         ParamVerdict::Block { rule } => {
             hot.rule(rule).map(|rule| Stop::Block(by(Arc::clone(rule))))

@@ -139,6 +139,8 @@ impl Scenario {
                     waited += waiting.wait().as_secs_f64() * 1e3;
                     step = waiting.resume(self.now);
                 }
+                // Servers are asked only where that is switched on.
+                Step::Ask(asking) => step = asking.resume(self.now, None),
                 Step::Blocked(block) => return Ok(format!("B:{}", kind(&block))),
                 Step::Passed(mut entry) => {
                     if line.get("err").is_some() {
