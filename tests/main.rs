@@ -12,6 +12,7 @@ mod documents;
 mod embedded;
 mod extension;
 mod fairness;
+mod guards;
 mod guava;
 mod hostile;
 mod java_client;

@@ -34,7 +34,6 @@ use crate::{Tick, sync::Arc};
 /// ```
 #[derive(Debug)]
 #[must_use]
-#[expect(clippy::large_enum_variant, reason = "a wait is no rarer than a pass, and none allocates")]
 pub enum Step<'a> {
     /// The call may be made. The entry ends it.
     Passed(Entry),

@@ -38,7 +38,6 @@ impl Guard {
 
     /// What the call holds of rules with `clusterMode` and grade 0, in the order of the rules: its
     /// place among the calls in progress in the whole cluster.
-    #[must_use]
     pub fn held(&self) -> &[Held] {
         &self.held
     }

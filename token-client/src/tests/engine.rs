@@ -1,5 +1,6 @@
 //! The local engine in async code, on a stopped clock.
 
+mod cluster;
 mod guards;
 mod kept;
 mod waits;
