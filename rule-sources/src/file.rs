@@ -1,8 +1,10 @@
 //! Rules in files: one file, or the files of a directory.
 //!
-//! In a directory `<namespace>-flow-rules.json` and `<namespace>-param-rules.json` count, hidden
-//! ones not; everything else is somebody else's. A single file may have any name: it is read as in
-//! a directory if its name has that form, and as both kinds of rules of `default` if not.
+//! In a directory `<namespace>-flow-rules.json` and `<namespace>-param-rules.json` count, and for a
+//! service those of the kinds that it alone enforces: `<namespace>-degrade-rules.json`, `-system`,
+//! `-authority` and `-gateway`. Hidden ones do not; everything else is somebody else's. A single
+//! file may have any name: it is read as in a directory if its name has that form, and as flow and
+//! hot-parameter rules of `default` if not.
 
 mod look;
 mod name;
@@ -19,10 +21,15 @@ use std::{
     },
 };
 
-use limiter::rule::{self, Finding, RuleErrors};
+use limiter::rule::{self, Finding, RuleErrors, RuleList};
 
-use self::{look::Look, read::Unread, watch::Pace};
-use crate::{Changes, Loaded, RuleSource, WatchError};
+use self::{
+    look::Look,
+    name::{Kind, Local},
+    read::Unread,
+    watch::Pace,
+};
+use crate::{Changes, Loaded, LocalRules, RuleSource, WatchError};
 
 pub use read::FILE_LEN_MAX;
 
@@ -34,10 +41,17 @@ pub use read::FILE_LEN_MAX;
 #[derive(Debug)]
 pub struct FileSource {
     path: PathBuf,
-    cluster_only: bool,
+    who: Who,
     memory: Mutex<Memory>,
     /// The last load met with something that passes: it is worth another, though nothing changed.
     again: Arc<AtomicBool>,
+}
+
+/// Whose rules are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    Server,
+    Service,
 }
 
 /// What the loads so far leave behind.
@@ -50,10 +64,20 @@ struct Memory {
 }
 
 impl FileSource {
-    /// A source that reads `path`, a file or a directory; which of them it is is looked at anew by
-    /// each load. With `cluster_only`, rules with `clusterMode: false` are counted and left out.
-    pub fn new(path: impl Into<PathBuf>, cluster_only: bool) -> Self {
-        Self { path: path.into(), cluster_only, memory: Mutex::default(), again: Arc::default() }
+    /// The rules of a token server: what `path`, a file or a directory, holds of rules with
+    /// `clusterMode`. Others are counted and left out. Which of them `path` is is looked at anew by
+    /// each load.
+    pub fn of_server(path: impl Into<PathBuf>) -> Self {
+        Self::new(path.into(), Who::Server)
+    }
+
+    /// The rules of a service: everything that `path` holds, as in [`Self::of_server`].
+    pub fn of_service(path: impl Into<PathBuf>) -> Self {
+        Self::new(path.into(), Who::Service)
+    }
+
+    fn new(path: PathBuf, who: Who) -> Self {
+        Self { path, who, memory: Mutex::default(), again: Arc::default() }
     }
 
     fn watch_at(&self, pace: Pace) -> io::Result<Changes> {
@@ -72,8 +96,19 @@ impl FileSource {
         let mut parsed = Vec::new();
         for (path, text, note) in texts {
             let source = format!("{}{note}", path.display());
-            let (namespace, contents) = name::meaning(path);
-            match rule::parse(text, &source, namespace, contents, self.cluster_only) {
+            let contents = match name::meaning(path) {
+                (namespace, Kind::Tokens(contents)) => (namespace, contents),
+                (_, Kind::Local(kind)) => {
+                    let read = loaded.local.read(kind, text, &source);
+                    match read {
+                        Ok(mut warnings) => loaded.warnings.append(&mut warnings),
+                        Err(found) => errors.extend(found.0),
+                    }
+                    continue;
+                }
+            };
+            let cluster_only = self.who == Who::Server;
+            match rule::parse(text, &source, contents.0, contents.1, cluster_only) {
                 Ok(mut rules) => {
                     loaded.warnings.append(&mut rules.warnings);
                     loaded.skipped += rules.skipped;
@@ -99,7 +134,8 @@ impl RuleSource for FileSource {
         // Held throughout: two loads at once would each remember half.
         let memory = &mut *self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.seen = Some(Look::at(&self.path));
-        let Found { texts, removed, unknown, unread } = Found::read(&self.path, &memory.good);
+        let Found { texts, removed, unknown, unread } =
+            Found::read(&self.path, self.who, &memory.good);
         // Relaxed: the flag is the whole state; a look that misses it is followed by another.
         self.again.store(unread.iter().any(|unread| unread.passing), Ordering::Relaxed);
         let mut errors = unread.into_iter().map(|unread| unread.finding).collect();
@@ -127,6 +163,22 @@ impl RuleSource for FileSource {
     }
 }
 
+impl LocalRules {
+    /// Adds the rules of one text; gives what was odd.
+    fn read(&mut self, kind: Local, text: &str, source: &str) -> Result<Vec<Finding>, RuleErrors> {
+        fn add<R>(to: &mut Vec<R>, mut list: RuleList<R>) -> Vec<Finding> {
+            to.append(&mut list.rules);
+            list.warnings
+        }
+        Ok(match kind {
+            Local::Degrade => add(&mut self.degrade, rule::parse_degrade(text, source)?),
+            Local::System => add(&mut self.system, rule::parse_system(text, source)?),
+            Local::Authority => add(&mut self.authority, rule::parse_authority(text, source)?),
+            Local::Gateway => add(&mut self.gateway, rule::parse_gateway(text, source)?),
+        })
+    }
+}
+
 /// The files as one load finds them.
 #[derive(Default)]
 struct Found<'m> {
@@ -138,7 +190,7 @@ struct Found<'m> {
 }
 
 impl<'m> Found<'m> {
-    fn read(path: &Path, good: &'m BTreeMap<PathBuf, String>) -> Self {
+    fn read(path: &Path, who: Who, good: &'m BTreeMap<PathBuf, String>) -> Self {
         let mut found = Self::default();
         let listing = match name::list(path) {
             Ok(listing) => listing,
@@ -150,6 +202,9 @@ impl<'m> Found<'m> {
         found.unknown = listing.unknown;
         found.removed = good.iter().collect();
         for path in listing.files {
+            if who == Who::Server && matches!(name::meaning(&path), (_, Kind::Local(_))) {
+                continue;
+            }
             match read::text(&path) {
                 Ok(None) if good.contains_key(&path) => continue,
                 Ok(None) => found.unread.push(Unread::because(&path, None, NO_FILE)),
@@ -165,8 +220,8 @@ impl<'m> Found<'m> {
 const NO_FILE: &str = "no such file or directory; create it, an empty list [] is enough";
 const REMOVED: &str = "the file is gone, its rules stay in force; \
                        to drop them, put the file back with an empty list []";
-const NO_FORM: &str = "not read: the name must be <namespace>-flow-rules.json or \
-                       <namespace>-param-rules.json";
+const NO_FORM: &str = "not read: the name must be <namespace>-flow-rules.json, or -param, \
+                       -degrade, -system, -authority or -gateway in place of -flow";
 
 /// A mistake of a whole file, in no one rule.
 fn finding(path: &Path, line: Option<u32>, remedy: &str) -> Finding {

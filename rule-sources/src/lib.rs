@@ -8,7 +8,7 @@
 //!                  "clusterConfig": {"flowId": 101}}]"#;
 //! std::fs::write(dir.path().join("shop-flow-rules.json"), rules)?;
 //!
-//! let source = FileSource::new(dir.path(), true);
+//! let source = FileSource::of_server(dir.path());
 //! let loaded = source.load()?;
 //! assert_eq!(&*loaded.rules[0].namespace, "shop");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -22,7 +22,9 @@ mod file;
 
 use std::{fmt, io};
 
-use limiter::rule::{Finding, NamespaceRules, RuleErrors};
+use limiter::rule::{
+    AuthorityRule, DegradeRule, Finding, GatewayFlowRule, NamespaceRules, RuleErrors, SystemRule,
+};
 
 pub use changes::Changes;
 pub use file::{FILE_LEN_MAX, FileSource};
@@ -54,12 +56,27 @@ pub trait RuleSource: fmt::Debug + Send + Sync {
 pub struct Loaded {
     /// The rules, one entry a namespace.
     pub rules: Vec<NamespaceRules>,
+    /// The rules that only a service enforces; none for a server.
+    pub local: LocalRules,
     /// What was odd, and what was done about it.
     pub warnings: Vec<Finding>,
     /// Rules with `clusterMode: false` that were left out.
     pub skipped: usize,
     /// Files (or keys, or documents) that were read.
     pub files: usize,
+}
+
+/// Rules that only a service enforces.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LocalRules {
+    /// Circuit breakers.
+    pub degrade: Vec<DegradeRule>,
+    /// Limits of all inbound calls.
+    pub system: Vec<SystemRule>,
+    /// Who may call which resource.
+    pub authority: Vec<AuthorityRule>,
+    /// Limits of requests through a gateway.
+    pub gateway: Vec<GatewayFlowRule>,
 }
 
 /// Why a source cannot be watched.

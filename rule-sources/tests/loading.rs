@@ -4,7 +4,7 @@
 use std::{fs, path::Path};
 
 use limiter::rule::{Contents, Finding, RuleErrors};
-use rule_sources::{FileSource, Loaded, RuleSource};
+use rule_sources::{FileSource, Loaded, LocalRules, RuleSource};
 use tempfile::TempDir;
 
 const GONE: &str = "the file is gone, its rules stay in force; \
@@ -55,7 +55,7 @@ fn files_of_one_namespace_come_together() {
     write(&dir, "shop-flow-rules.json", &[flow(1), flow(2)]);
     write(&dir, "shop-param-rules.json", &[param(1)]);
     write(&dir, "bank-flow-rules.json", &[flow(3)]);
-    let loaded = FileSource::new(dir.path(), true).load().unwrap();
+    let loaded = FileSource::of_server(dir.path()).load().unwrap();
     assert_eq!(shape(&loaded), ["bank [3] []", "shop [1, 2] [1]"]);
     assert_eq!((loaded.files, loaded.skipped, loaded.warnings), (3, 0, vec![]));
 }
@@ -63,14 +63,14 @@ fn files_of_one_namespace_come_together() {
 #[test]
 fn an_empty_directory_is_no_rules() {
     let dir = TempDir::new().unwrap();
-    assert_eq!(FileSource::new(dir.path(), true).load(), Ok(Loaded::default()));
+    assert_eq!(FileSource::of_server(dir.path()).load(), Ok(Loaded::default()));
 }
 
 #[test]
 fn a_single_file_holds_both_kinds_of_the_default_namespace() {
     let dir = TempDir::new().unwrap();
     write(&dir, "rules.json", &[flow(1), param(2)]);
-    let loaded = FileSource::new(dir.path().join("rules.json"), true).load().unwrap();
+    let loaded = FileSource::of_server(dir.path().join("rules.json")).load().unwrap();
     assert_eq!(shape(&loaded), ["default [1] [2]"]);
 }
 
@@ -78,7 +78,7 @@ fn a_single_file_holds_both_kinds_of_the_default_namespace() {
 fn a_single_file_with_a_name_of_the_form_is_of_that_namespace() {
     let dir = TempDir::new().unwrap();
     write(&dir, "shop-param-rules.json", &[param(2)]);
-    let loaded = FileSource::new(dir.path().join("shop-param-rules.json"), true).load().unwrap();
+    let loaded = FileSource::of_server(dir.path().join("shop-param-rules.json")).load().unwrap();
     assert_eq!(shape(&loaded), ["shop [] [2]"]);
 }
 
@@ -86,16 +86,42 @@ fn a_single_file_with_a_name_of_the_form_is_of_that_namespace() {
 fn local_rules_are_left_out_and_counted_only_when_asked() {
     let dir = TempDir::new().unwrap();
     write(&dir, "shop-flow-rules.json", &[flow(1), r#"{"resource": "r", "count": 1}"#.into()]);
-    let server = FileSource::new(dir.path(), true).load().unwrap();
+    let server = FileSource::of_server(dir.path()).load().unwrap();
     assert_eq!((server.rules[0].flow.len(), server.skipped), (1, 1));
-    let client = FileSource::new(dir.path(), false).load().unwrap();
+    let client = FileSource::of_service(dir.path()).load().unwrap();
     assert_eq!((client.rules[0].flow.len(), client.skipped), (2, 0));
+}
+
+#[test]
+fn a_service_reads_the_kinds_that_it_alone_enforces_and_a_server_leaves_them_alone() {
+    let dir = TempDir::new().unwrap();
+    write(&dir, "shop-flow-rules.json", &[flow(1)]);
+    let breaker = r#"{"resource": "r", "grade": 2, "count": 5, "timeWindow": 9}"#;
+    write(&dir, "shop-degrade-rules.json", &[breaker.into()]);
+    write(&dir, "bank-degrade-rules.json", &[breaker.into()]);
+    write(&dir, "shop-system-rules.json", &[r#"{"qps": 100}"#.into()]);
+    let caller = r#"{"resource": "r", "limitApp": "app", "strategy": 0}"#;
+    write(&dir, "shop-authority-rules.json", &[caller.into()]);
+    write(&dir, "shop-gateway-rules.json", &[r#"{"resource": "r", "count": 5}"#.into()]);
+    let service = FileSource::of_service(dir.path()).load().unwrap();
+    let LocalRules { degrade, system, authority, gateway } = &service.local;
+    let numbers = (degrade.len(), system.len(), authority.len(), gateway.len());
+    assert_eq!((numbers, service.files), ((2, 1, 1, 1), 6));
+    let server = FileSource::of_server(dir.path()).load().unwrap();
+    assert_eq!((&server.local, server.files), (&LocalRules::default(), 1));
+    assert_eq!(shape(&server), shape(&service));
+
+    let wrong = r#"[{"resource": "r", "grade": 9, "count": -1}]"#;
+    fs::write(dir.path().join("shop-degrade-rules.json"), wrong).unwrap();
+    let found = errors(&FileSource::of_service(dir.path()), &dir);
+    assert!(found.len() > 1 && found.iter().all(|line| line.contains("shop-degrade-rules.json")));
+    FileSource::of_server(dir.path()).load().unwrap();
 }
 
 #[test]
 fn a_path_that_is_not_there_is_said_so() {
     let dir = TempDir::new().unwrap();
-    let source = FileSource::new(dir.path().join("rules.json"), true);
+    let source = FileSource::of_server(dir.path().join("rules.json"));
     let remedy = "rules.json: no such file or directory; create it, an empty list [] is enough";
     assert_eq!(errors(&source, &dir), [remedy]);
 }
@@ -105,7 +131,7 @@ fn an_id_in_two_files_is_refused_with_both_places() {
     let dir = TempDir::new().unwrap();
     write(&dir, "a-flow-rules.json", &[flow(7)]);
     write(&dir, "b-flow-rules.json", &[flow(8), flow(7)]);
-    let found = errors(&FileSource::new(dir.path(), true), &dir);
+    let found = errors(&FileSource::of_server(dir.path()), &dir);
     assert_eq!(
         found,
         [
@@ -124,7 +150,7 @@ fn mistakes_of_all_files_are_reported_together() {
     write(&dir, "d-flow-rules.json", &[flow(0)]);
     write(&dir, "e-flow-rules.json", &[flow(7)]);
     write(&dir, "f-flow-rules.json", &[flow(7)]);
-    let found = errors(&FileSource::new(dir.path(), true), &dir);
+    let found = errors(&FileSource::of_server(dir.path()), &dir);
     let starts = [
         "a-flow-rules.json:1: must be a JSON array of rules:",
         "b-flow-rules.json:1: byte 0 is not UTF-8",
@@ -142,12 +168,12 @@ fn mistakes_of_all_files_are_reported_together() {
 fn a_name_of_no_known_form_is_a_warning() {
     let dir = TempDir::new().unwrap();
     write(&dir, "shop-rules.json", &[flow(1)]);
-    let loaded = FileSource::new(dir.path(), true).load().unwrap();
+    let loaded = FileSource::of_server(dir.path()).load().unwrap();
     assert_eq!((loaded.rules.len(), loaded.files), (0, 0));
     assert_eq!(
         lines(&loaded.warnings, dir.path()),
-        ["shop-rules.json: not read: the name must be <namespace>-flow-rules.json or \
-         <namespace>-param-rules.json"]
+        ["shop-rules.json: not read: the name must be <namespace>-flow-rules.json, or -param, \
+         -degrade, -system, -authority or -gateway in place of -flow"]
     );
 }
 
@@ -155,7 +181,7 @@ fn a_name_of_no_known_form_is_a_warning() {
 fn a_file_that_is_half_written_is_an_error_now_and_fine_later() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("shop-flow-rules.json");
-    let source = FileSource::new(dir.path(), true);
+    let source = FileSource::of_server(dir.path());
     let whole = format!("[{}]", flow(1));
     for cut in 0..whole.len() {
         fs::write(&path, &whole[..cut]).unwrap();
@@ -170,7 +196,7 @@ fn a_removed_file_keeps_its_rules_until_it_is_back() {
     let dir = TempDir::new().unwrap();
     write(&dir, "a-flow-rules.json", &[flow(1)]);
     write(&dir, "b-flow-rules.json", &[flow(2)]);
-    let source = FileSource::new(dir.path(), true);
+    let source = FileSource::of_server(dir.path());
     source.load().unwrap();
     fs::remove_file(dir.path().join("a-flow-rules.json")).unwrap();
     for _ in 0..2 {
@@ -192,7 +218,7 @@ fn a_removed_file_keeps_its_rules_until_it_is_back() {
 fn a_removed_single_file_keeps_its_rules() {
     let dir = TempDir::new().unwrap();
     write(&dir, "rules.json", &[flow(1), param(1)]);
-    let source = FileSource::new(dir.path().join("rules.json"), true);
+    let source = FileSource::of_server(dir.path().join("rules.json"));
     let before = source.load().unwrap();
     fs::remove_file(dir.path().join("rules.json")).unwrap();
     let after = source.load().unwrap();
@@ -203,7 +229,7 @@ fn a_removed_single_file_keeps_its_rules() {
 #[test]
 fn what_was_never_in_force_is_not_what_a_removed_file_keeps() {
     let dir = TempDir::new().unwrap();
-    let source = FileSource::new(dir.path(), true);
+    let source = FileSource::of_server(dir.path());
     write(&dir, "a-flow-rules.json", &[flow(1)]);
     write(&dir, "b-flow-rules.json", &[flow(2)]);
     source.load().unwrap();
@@ -220,7 +246,7 @@ fn what_was_never_in_force_is_not_what_a_removed_file_keeps() {
 fn an_id_that_moves_away_from_a_removed_file_is_refused_and_explained() {
     let dir = TempDir::new().unwrap();
     write(&dir, "a-flow-rules.json", &[flow(1)]);
-    let source = FileSource::new(dir.path(), true);
+    let source = FileSource::of_server(dir.path());
     source.load().unwrap();
     let to = dir.path().join("b-flow-rules.json");
     fs::rename(dir.path().join("a-flow-rules.json"), to).unwrap();
@@ -245,7 +271,7 @@ fn a_pipe_in_place_of_a_file_does_not_stop_the_load() {
     let path = dir.path().join("shop-flow-rules.json");
     // A socket file: like a named pipe no regular file, and the standard library can make one.
     let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
-    let found = errors(&FileSource::new(dir.path(), true), &dir);
+    let found = errors(&FileSource::of_server(dir.path()), &dir);
     assert_eq!(found, ["shop-flow-rules.json: is a pipe or a device; must be a file"]);
 }
 
@@ -253,7 +279,7 @@ fn a_pipe_in_place_of_a_file_does_not_stop_the_load() {
 fn a_directory_says_kind_and_namespace_by_file_names_alone() {
     let dir = TempDir::new().unwrap();
     write(&dir, "shop-flow-rules.json", &[flow(1)]);
-    let loaded = FileSource::new(dir.path(), true).load().unwrap();
+    let loaded = FileSource::of_server(dir.path()).load().unwrap();
     let text = fs::read_to_string(dir.path().join("shop-flow-rules.json")).unwrap();
     let parsed = limiter::rule::parse(&text, "any", "shop", Contents::Flow, true).unwrap();
     assert_eq!(loaded.rules, [parsed.rules]);

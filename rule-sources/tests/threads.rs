@@ -22,7 +22,7 @@ async fn until(what: &str, is: impl Fn() -> bool) {
 #[tokio::test]
 async fn dropped_changes_leave_no_thread_behind() {
     let dir = tempfile::tempdir().unwrap();
-    let source = FileSource::new(dir.path(), true);
+    let source = FileSource::of_server(dir.path());
     let before = threads();
     for _ in 0..20 {
         let changes = source.watch().unwrap();

@@ -5,6 +5,7 @@ mod cluster;
 mod guard;
 mod keep;
 mod metrics;
+mod rules;
 mod system;
 
 use std::sync::Arc;

@@ -80,6 +80,7 @@ pub use listener::{Listener, RuleId};
 pub use metrics::Metrics;
 pub use outcome::{DecidedBy, Outcome, Reason, Verdict};
 pub use protocol::{Mode, Param, Status, Unit};
+pub use rule_sources;
 pub use server_name::{ServerName, ServerNameError};
 pub use state::{ConnectionState, LinkError, NotReady};
 pub use what::What;

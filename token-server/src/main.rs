@@ -103,7 +103,7 @@ fn run(flags: &Flags, config: &Config) -> anyhow::Result<ExitCode> {
 
 /// The rules that the configuration names; a server looks at cluster rules only.
 fn rules(config: &Config, engine: &Arc<ClusterEngine>) -> Option<Arc<Rules>> {
-    let source = FileSource::new(config.rules.as_ref()?, true);
+    let source = FileSource::of_server(config.rules.as_ref()?);
     Some(Arc::new(Rules::new(Arc::new(source), Arc::clone(engine))))
 }
 

@@ -7,6 +7,34 @@ use std::{
 
 use limiter::rule::Contents;
 
+/// What a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Rules that a token server may decide.
+    Tokens(Contents),
+    /// Rules that only a service enforces.
+    Local(Local),
+}
+
+/// Kinds of rules that only a service enforces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Local {
+    Degrade,
+    System,
+    Authority,
+    Gateway,
+}
+
+/// What stands before [`ENDING`], and what it means.
+const KINDS: [(&str, Kind); 6] = [
+    ("-flow", Kind::Tokens(Contents::Flow)),
+    ("-param", Kind::Tokens(Contents::Param)),
+    ("-degrade", Kind::Local(Local::Degrade)),
+    ("-system", Kind::Local(Local::System)),
+    ("-authority", Kind::Local(Local::Authority)),
+    ("-gateway", Kind::Local(Local::Gateway)),
+];
+
 /// What every name of a rule file in a directory ends with.
 const ENDING: &str = "-rules.json";
 
@@ -20,19 +48,16 @@ pub(super) struct Listing {
 
 /// Whose rules of which kind `path` holds. What the operator named need not have the form: it is
 /// of the default namespace then.
-pub(super) fn meaning(path: &Path) -> (&str, Contents) {
+pub(super) fn meaning(path: &Path) -> (&str, Kind) {
     let name = path.file_name().and_then(|name| name.to_str());
-    name.and_then(form).unwrap_or(("default", Contents::Mixed))
+    name.and_then(form).unwrap_or(("default", Kind::Tokens(Contents::Mixed)))
 }
 
 /// What a name of the form says.
-fn form(name: &str) -> Option<(&str, Contents)> {
+fn form(name: &str) -> Option<(&str, Kind)> {
     let name = name.strip_suffix(ENDING)?;
-    let (namespace, contents) = match name.strip_suffix("-flow") {
-        Some(namespace) => (namespace, Contents::Flow),
-        None => (name.strip_suffix("-param")?, Contents::Param),
-    };
-    (!namespace.is_empty()).then_some((namespace, contents))
+    let told = |(suffix, kind)| name.strip_suffix(suffix).map(|namespace| (namespace, kind));
+    KINDS.into_iter().find_map(told).filter(|(namespace, _)| !namespace.is_empty())
 }
 
 /// The rule files of the directory `path`, or the file `path`, which need not exist.
@@ -65,10 +90,12 @@ mod tests {
 
     #[test]
     fn the_name_says_namespace_and_kind() {
-        assert_eq!(form("shop-flow-rules.json"), Some(("shop", Contents::Flow)));
-        assert_eq!(form("shop-param-rules.json"), Some(("shop", Contents::Param)));
-        assert_eq!(form("a-flow-param-rules.json"), Some(("a-flow", Contents::Param)));
-        assert_eq!(form("größe-flow-rules.json"), Some(("größe", Contents::Flow)));
+        let (flow, param) = (Kind::Tokens(Contents::Flow), Kind::Tokens(Contents::Param));
+        assert_eq!(form("shop-flow-rules.json"), Some(("shop", flow)));
+        assert_eq!(form("shop-param-rules.json"), Some(("shop", param)));
+        assert_eq!(form("shop-degrade-rules.json"), Some(("shop", Kind::Local(Local::Degrade))));
+        assert_eq!(form("a-flow-param-rules.json"), Some(("a-flow", param)));
+        assert_eq!(form("größe-flow-rules.json"), Some(("größe", flow)));
         for name in ["-flow-rules.json", "flow-rules.json", "shop-rules.json", "shop-flow.json"] {
             assert_eq!(form(name), None, "{name}");
         }
@@ -77,8 +104,9 @@ mod tests {
     #[test]
     fn a_file_of_any_other_name_is_of_the_default_namespace() {
         let meaning = |path| meaning(Path::new(path));
-        assert_eq!(meaning("conf/rules.json"), ("default", Contents::Mixed));
-        assert_eq!(meaning("conf/shop-param-rules.json"), ("shop", Contents::Param));
+        assert_eq!(meaning("conf/rules.json"), ("default", Kind::Tokens(Contents::Mixed)));
+        let param = Kind::Tokens(Contents::Param);
+        assert_eq!(meaning("conf/shop-param-rules.json"), ("shop", param));
     }
 
     #[test]

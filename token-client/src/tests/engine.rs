@@ -3,6 +3,7 @@
 mod cluster;
 mod guards;
 mod kept;
+mod rules;
 mod waits;
 
 use std::{sync::Arc, time::SystemTime};

@@ -22,7 +22,7 @@ struct Watched {
 
 impl Watched {
     fn new(path: &Path, pace: Pace) -> Self {
-        let source = FileSource::new(path, true);
+        let source = FileSource::of_server(path);
         source.load().unwrap();
         let changes = source.watch_at(pace).unwrap();
         Self { source, changes }
@@ -108,7 +108,7 @@ async fn bad_and_good_again(pace: Pace) {
 
 async fn a_change_between_load_and_watch(pace: Pace) {
     let (dir, file) = directory();
-    let source = FileSource::new(dir.path(), true);
+    let source = FileSource::of_server(dir.path());
     source.load().unwrap();
     fs::write(file, rules("newer")).unwrap();
     let changes = source.watch_at(pace).unwrap();
