@@ -1,4 +1,4 @@
-//! Frames 17 to 21 as bytes on a socket: what goes in, and what comes out.
+//! Frames 17 to 22 as bytes on a socket: what goes in, and what comes out.
 //!
 //! In the scripts a frame begins with its type; the length and the number before it are put there
 //! by [`Peer::says`]. Spaces are for the reader.
@@ -304,6 +304,15 @@ fn what_is_malformed_is_a_bad_request_in_its_turn_and_the_connection_goes_on() {
     // Nothing of them was counted but the last, and nothing was left on the connection.
     assert_eq!(server.engine.rules().flow(1).unwrap().usage(Tick::from_ms(START_MS)), (1, 0));
     assert_eq!(peer.wire.ping("default"), 1);
+}
+
+#[test]
+fn a_client_may_say_which_rules_it_enforces() {
+    let server = server();
+    let peer = &mut Peer::of(&server);
+    peer.says("16 00000000000000ff", "16 00");
+    peer.says("16 0000000000000000 ff", "16 00");
+    peer.says("16 00000000000000", "16 fc");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use limiter::{
     local::LocalSettings,
     rule::{Contents, parse},
 };
-use support::{JavaServer, flow_rule, java_class_path, server};
+use support::{JavaServer, eventually, flow_rule, java_class_path, server};
 use token_client::{Client, ClusterMode, Engine};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -33,7 +33,7 @@ async fn passes(engine: &Engine, resource: &str, calls: usize) -> usize {
     passed
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn services_share_a_limit_through_their_guards_and_stand_alone_when_the_server_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rules.json");
@@ -46,6 +46,15 @@ async fn services_share_a_limit_through_their_guards_and_stand_alone_when_the_se
     let mut process = server(&flags);
     let addr = process.token.unwrap();
     let (first, second) = (service(&rules, addr).await, service(&rules, addr).await);
+    // Both enforce what the server does, and it shows.
+    let shown = |name: &str, value: &str| {
+        let (_, page) = process.get("/metrics");
+        let line = page.lines().find(|line| line.starts_with(name) && line.ends_with(value));
+        line.map(|line| line.split('"').nth(1).unwrap().to_owned())
+    };
+    eventually("clients tell their rules", || shown("tollgate_client_rules{", " 2").is_some());
+    assert_eq!(shown("tollgate_client_rules{", " 2"), shown("tollgate_rules_info{", " 1"));
+
     assert_eq!(passes(&first, "flow-1", 7).await, 7);
     assert_eq!(passes(&second, "flow-1", 7).await, 3, "ten in all");
     assert_eq!(passes(&first, "flow-2", 5).await, 5);

@@ -152,7 +152,8 @@ mod tests {
             (kind::ADJUST, &[0; 17], &[0xfc]),
             (kind::ACQUIRE_ALL, &[0; 15], &[0xfc]),
             (kind::LEASE, &[0; 23], &[0xfc]),
-            (22, &[0; 20], &[0xfc]),
+            (kind::RULES, &[0; 7], &[0xfc]),
+            (23, &[0; 20], &[0xfc]),
             (-1, &[], &[0xfc]),
             (i8::MIN, &[], &[0xfc]),
         ] {

@@ -6,3 +6,5 @@ pub const CONCURRENCY: u32 = 1;
 pub const ASK: u32 = 2;
 /// Leases: type 21.
 pub const LEASE: u32 = 4;
+/// The rules that a client enforces: type 22.
+pub const RULES: u32 = 8;

@@ -26,3 +26,5 @@ pub const ADJUST: i8 = 19;
 pub const ACQUIRE_ALL: i8 = 20;
 /// Tokens of a flow rule in advance, to be spent by the client.
 pub const LEASE: i8 = 21;
+/// A client tells which rules it enforces; the answer is a head.
+pub const RULES: i8 = 22;

@@ -52,7 +52,7 @@
 //!
 //! The layouts are those of Sentinel's `sentinel-cluster` modules, on Sentinel's [`DEFAULT_PORT`].
 //! Ours are concurrency tokens under types 3 and 4, which Sentinel numbers but never defined, HELLO
-//! under type 16, and the extension frames under 17 to 21 (see [`kind`] and [`feature`]).
+//! under type 16, and the extension frames under 17 to 22 (see [`kind`] and [`feature`]).
 //!
 //! The crate does no I/O, reads no clock, decides nothing about tokens, and does not match
 //! answers to requests.

@@ -146,6 +146,13 @@ pub enum Request<'a> {
         /// Tokens of the returned lease that were spent.
         used: u32,
     },
+    /// Which rules the client enforces.
+    Rules {
+        /// The client's number for the request.
+        xid: i32,
+        /// What tells one rule set from another; 0: none are known.
+        digest: u64,
+    },
 }
 
 impl<'a> Request<'a> {
@@ -231,7 +238,8 @@ impl<'a> Request<'a> {
             | Self::Ask { xid, .. }
             | Self::Adjust { xid, .. }
             | Self::AcquireAll { xid, .. }
-            | Self::Lease { xid, .. } => xid,
+            | Self::Lease { xid, .. }
+            | Self::Rules { xid, .. } => xid,
         }
     }
 
@@ -250,6 +258,7 @@ impl<'a> Request<'a> {
             Self::Adjust { .. } => kind::ADJUST,
             Self::AcquireAll { .. } => kind::ACQUIRE_ALL,
             Self::Lease { .. } => kind::LEASE,
+            Self::Rules { .. } => kind::RULES,
         }
     }
 }
@@ -311,6 +320,7 @@ mod tests {
             Request::Hello { xid: 1 },
             Request::Renew { xid: 1, token_id: 2 },
             Request::Lease { xid: 1, flow_id: 2, want: 3, returned: 4, used: 5 },
+            Request::Rules { xid: 1, digest: 2 },
         ] {
             let mut body = body(&request);
             body.extend(b"more");

@@ -37,7 +37,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
     ];
     // Mostly a known type in the fifth byte, and small numbers elsewhere.
     let byte = || prop_oneof![4 => 0_u8..=8, 1 => any::<u8>()];
-    let body = (any::<[u8; 4]>(), 0_u8..=22, prop::collection::vec(byte(), 75));
+    let body = (any::<[u8; 4]>(), 0_u8..=23, prop::collection::vec(byte(), 75));
     let frame = (len, body).prop_map(|(len, (xid, kind, data))| {
         let mut body = [&xid[..], &[kind], &data].concat();
         body.resize(usize::from(len), 0);

@@ -34,6 +34,7 @@ fn request() -> impl Strategy<Value = Request<'static>> {
         any::<(i32, i64, u32, i64, u32)>().prop_map(|(xid, flow_id, want, returned, used)| {
             Request::Lease { xid, flow_id, want, returned, used }
         }),
+        (any::<i32>(), any::<u64>()).prop_map(|(xid, digest)| Request::Rules { xid, digest }),
     ]
 }
 

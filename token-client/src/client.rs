@@ -193,6 +193,14 @@ impl Client {
         })
     }
 
+    /// The namespace that it is counted in.
+    pub(crate) fn namespace(&self) -> &str {
+        match &self.inner.backend {
+            Backend::Remote(remote) => &remote.namespace,
+            Backend::Embedded(embedded) => embedded.membership.namespace().name(),
+        }
+    }
+
     /// Whether it asks the engine of this process.
     pub(crate) fn is_embedded(&self) -> bool {
         matches!(self.inner.backend, Backend::Embedded(_))
@@ -283,13 +291,20 @@ impl Client {
 
     /// Puts `rules` in force for fallback in place of those that were. What has been counted
     /// locally goes on where the window stays the same. Rules without cluster configuration are
-    /// not looked at.
+    /// not looked at. A server that wants to know is told the digest of the rules, and shows it
+    /// beside that of its own.
     ///
     /// # Errors
     ///
     /// Every rule that cannot be in force beside the others; then nothing changes.
     pub fn set_rules(&self, rules: Vec<NamespaceRules>) -> Result<(), RuleErrors> {
-        self.inner.decider.rules.replace(rules)
+        let digest = self.inner.decider.rules.replace(rules)?;
+        if let Backend::Remote(remote) = &self.inner.backend
+            && let Some(leader) = remote.lines.first()
+        {
+            leader.enforce(digest);
+        }
+        Ok(())
     }
 
     /// Waits until a server answers, for `within` at most. Calls need not be preceded by it: until

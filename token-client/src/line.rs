@@ -57,6 +57,8 @@ struct State {
     /// Number of the greeting that may be answered on this connection.
     hello: Option<i32>,
     extension: Option<Extension>,
+    /// Digest of the rules that the client enforces; 0 for none.
+    rules: u64,
     /// How many connections there have been.
     connections: u64,
     tally: Tally,
@@ -88,6 +90,7 @@ impl Line {
             silent_since: None,
             hello: None,
             extension: None,
+            rules: 0,
             connections: 0,
             tally: Tally::default(),
         };
@@ -110,6 +113,7 @@ impl Line {
         state.connections += 1;
         if state.extension.is_some() {
             self.greeted.notify_one();
+            state.greet_with_rules();
         }
         Open(Arc::clone(self))
     }
@@ -233,6 +237,14 @@ impl Line {
         self.tell(|state| state.is_session(session) && state.tell(feature::LEASE, request))
     }
 
+    /// Tells this server and every later one which rules the client enforces, by their digest.
+    pub(crate) fn enforce(&self, digest: u64) {
+        self.tell(|state| {
+            let changed = std::mem::replace(&mut state.rules, digest) != digest;
+            changed && state.tell_rules()
+        });
+    }
+
     fn tell(&self, tell: impl FnOnce(&mut State) -> bool) -> bool {
         let (queued, task) = {
             let state = &mut *lock(&self.state);
@@ -339,6 +351,9 @@ impl State {
             && self.hello == Some(xid)
         {
             self.extension = Some(Extension { version, features, revision });
+            if self.greet_with_rules() {
+                wake.extend(self.task.take());
+            }
             return;
         }
         match self.pending.complete(reply) {
@@ -374,6 +389,17 @@ impl State {
 
     fn release(&mut self, token_id: i64) -> bool {
         self.tell(feature::CONCURRENCY, |xid| Request::ConcurrentRelease { xid, token_id })
+    }
+
+    /// Tells a new server which rules the client enforces, if there are any.
+    fn greet_with_rules(&mut self) -> bool {
+        self.rules != 0 && self.tell_rules()
+    }
+
+    /// Tells the server which rules the client enforces, if it wants to know.
+    fn tell_rules(&mut self) -> bool {
+        let digest = self.rules;
+        self.tell(feature::RULES, |xid| Request::Rules { xid, digest })
     }
 
     /// Queues a request whose answer nobody waits for, if the server has `features` and there is

@@ -91,11 +91,12 @@ impl Reply {
         }
     }
 
-    /// Whether it answers what only gave something back.
+    /// Whether it answers what only gave something back, or said something.
     pub(crate) fn is_receipt(&self) -> bool {
         match self {
             Self::Plain(response) => {
-                matches!(response, Response::ConcurrentRelease { .. }) || self.kind() == kind::LEASE
+                matches!(response, Response::ConcurrentRelease { .. })
+                    || matches!(self.kind(), kind::LEASE | kind::RULES)
             }
             Self::Extended(extended) => matches!(**extended, Extended::Lease { lease_id: 0, .. }),
         }

@@ -96,14 +96,14 @@ impl Rules {
     }
 
     /// Puts `rules` in force in place of all that were; what was counted locally goes on where the
-    /// window stays the same.
-    pub(crate) fn replace(&self, rules: Vec<NamespaceRules>) -> Result<(), RuleErrors> {
+    /// window stays the same. Gives their digest, 0 for none.
+    pub(crate) fn replace(&self, rules: Vec<NamespaceRules>) -> Result<u64, RuleErrors> {
         // Whether the rules may stand beside each other is the engine's to say.
-        ClusterEngine::new(Settings::default()).replace(rules.clone())?;
+        let applied = ClusterEngine::new(Settings::default()).replace(rules.clone())?;
         let given = &mut *lock(&self.given);
         given.rules = rules;
         self.make(given);
-        Ok(())
+        Ok(applied.hash)
     }
 
     /// Takes note of how many clients share the rules.

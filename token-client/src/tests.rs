@@ -3,6 +3,7 @@
 
 mod ask;
 mod embedded;
+mod enforced;
 mod engine;
 mod fallback;
 mod hold;

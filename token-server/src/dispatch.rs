@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Feature bits of HELLO.
-const FEATURES: u32 = feature::CONCURRENCY | feature::ASK | feature::LEASE;
+const FEATURES: u32 = feature::CONCURRENCY | feature::ASK | feature::LEASE | feature::RULES;
 
 /// The answer to a flow request, as `FlowRequestProcessor.java` makes it.
 #[inline]
@@ -108,6 +108,11 @@ pub(crate) fn answer(
         Request::Lease { xid, flow_id, want, returned, used } => {
             let wanted = Wanted { flow_id, want, returned, used };
             return put(extension::lease(xid, now, rules, wanted), out);
+        }
+        // The session has noted it.
+        Request::Rules { xid, .. } => {
+            let status = Status::Ok;
+            (Response::Head { xid, kind: kind::RULES, status }, status)
         }
     };
     answer.encode(out);
@@ -295,7 +300,7 @@ mod tests {
     #[test]
     fn hello_tells_version_features_and_the_revision_of_the_rules() {
         let bytes = [0, 5, 0, 0, 0, 9, 16];
-        let hello = Response::Hello { xid: 9, version: 1, features: 7, revision: 1 };
+        let hello = Response::Hello { xid: 9, version: 1, features: 15, revision: 1 };
         assert_eq!(ask(&mut session(), &bytes), [hello]);
     }
 

@@ -52,7 +52,7 @@ impl Rules {
     /// Every mistake; nothing has changed then.
     pub fn load(&self) -> Result<Applied, RuleErrors> {
         let _one_at_a_time = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        let loaded = self.source.load().and_then(|Loaded { rules, warnings, skipped, files }| {
+        let loaded = self.source.load().and_then(|Loaded { rules, warnings, skipped, files, .. }| {
             let before = self.engine.rules().applied();
             let applied = self.engine.replace(rules)?;
             log(&warnings, |finding| {

@@ -117,6 +117,9 @@ impl Handler for Session {
                 Ok(request) => {
                     let kind = request.kind();
                     traffic.request(kind);
+                    if let Request::Rules { digest, .. } = request {
+                        traffic.enforces(digest);
+                    }
                     let status = dispatch::answer(request, now, rules, service, peer, out);
                     traffic.tokens(kind, status);
                     status

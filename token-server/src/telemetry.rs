@@ -4,6 +4,7 @@
 pub(crate) mod metrics;
 
 use std::{
+    cmp::Reverse,
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -49,21 +50,28 @@ const BAD_FRAMES: usize = 4;
 const TOKENS_ACQUIRED: usize = 5;
 const TOKENS_REFUSED: usize = 6;
 const TOKENS_RELEASED: usize = 7;
-/// The eleven types of request, and unknown ones.
+/// The twelve types of request, and unknown ones.
 const REQUESTS: usize = 8;
-const REQUEST_TYPES: usize = 12;
+const REQUEST_TYPES: usize = 13;
 /// Statuses from -4 up, as many places as a mask leaves.
 const ANSWERS: usize = REQUESTS + REQUEST_TYPES;
 const STATUSES: usize = 16;
 const PLACES: usize = ANSWERS + STATUSES;
 
+/// Digests of clients' rules that are shown by themselves: during a roll-out there are two.
+const DIGESTS_SHOWN_MAX: usize = 16;
+
 /// What one connection did. Only its task adds; anybody may read.
 #[derive(Debug)]
-pub(crate) struct Traffic([Count; PLACES]);
+pub(crate) struct Traffic {
+    counts: [Count; PLACES],
+    /// Digest of the rules that the client enforces; 0 when it has not said.
+    rules: AtomicU64,
+}
 
 impl Default for Traffic {
     fn default() -> Self {
-        Self([const { Count(AtomicU64::new(0)) }; PLACES])
+        Self { counts: [const { Count(AtomicU64::new(0)) }; PLACES], rules: AtomicU64::new(0) }
     }
 }
 
@@ -91,6 +99,12 @@ impl Traffic {
         self.add(place, 1);
     }
 
+    /// Takes note of the rules that the client enforces.
+    pub(crate) fn enforces(&self, digest: u64) {
+        // Relaxed: the digest is the whole state.
+        self.rules.store(digest, Ordering::Relaxed);
+    }
+
     /// Counts a frame with a head and nothing sensible behind it.
     pub(crate) fn bad_body(&self) {
         self.add(BAD_BODIES, 1);
@@ -108,7 +122,7 @@ impl Traffic {
 
     #[inline]
     fn add(&self, place: usize, n: u64) {
-        if let Some(count) = self.0.get(place) {
+        if let Some(count) = self.counts.get(place) {
             count.add_alone(n);
         }
     }
@@ -128,7 +142,8 @@ fn request_place(kind: i8) -> usize {
         kind::ADJUST => 8,
         kind::ACQUIRE_ALL => 9,
         kind::LEASE => 10,
-        _ => 11,
+        kind::RULES => 11,
+        _ => 12,
     }
 }
 
@@ -204,6 +219,23 @@ impl Telemetry {
         sums
     }
 
+    /// How many of the open connections are of clients that enforce which rules, by digest: the most
+    /// frequent ones, and the rest. Connections that have not said are left out.
+    fn enforced(&self) -> (Vec<(u64, u64)>, u64) {
+        let mut by_digest = HashMap::<u64, u64>::new();
+        for traffic in self.all_traffic().open.values() {
+            // Relaxed: as in `enforces`.
+            let digest = traffic.rules.load(Ordering::Relaxed);
+            if digest != 0 {
+                *by_digest.entry(digest).or_default() += 1;
+            }
+        }
+        let mut digests: Vec<(u64, u64)> = by_digest.into_iter().collect();
+        digests.sort_unstable_by_key(|&(digest, clients)| (Reverse(clients), digest));
+        let rest = digests.split_off(digests.len().min(DIGESTS_SHOWN_MAX));
+        (digests, rest.iter().map(|(_, clients)| clients).sum())
+    }
+
     fn all_traffic(&self) -> MutexGuard<'_, AllTraffic> {
         self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -218,7 +250,7 @@ impl Drop for Counted {
 }
 
 fn add(sums: &mut [u64; PLACES], traffic: &Traffic) {
-    for (sum, count) in sums.iter_mut().zip(&traffic.0) {
+    for (sum, count) in sums.iter_mut().zip(&traffic.counts) {
         *sum += count.get();
     }
 }

@@ -91,6 +91,10 @@ impl Request<'_> {
                 out.put_i64(returned);
                 out.put_u32(used);
             }
+            Self::Rules { xid, digest } => {
+                put_head(out, xid, kind::RULES, 8)?;
+                out.put_u64(digest);
+            }
         }
         Ok(())
     }

@@ -79,6 +79,7 @@ impl<'a> Request<'a> {
                     used: u32::from_be_bytes(used),
                 }
             }
+            kind::RULES => Self::Rules { xid, digest: u64::from_be_bytes(*fields(data)?.0) },
             _ => return Err(Malformed::Type),
         })
     }
@@ -108,7 +109,8 @@ mod tests {
         assert_eq!(reason(kind::ADJUST, &kind_3), Malformed::RuleKind { kind: 3 });
         assert_eq!(reason(kind::ACQUIRE_ALL, &[0]), Malformed::CheckAmount { amount: 0 });
         assert_eq!(reason(kind::LEASE, &[0; 23]), fields(24, 23));
-        assert_eq!(reason(22, &[0; 30]), Malformed::Type);
+        assert_eq!(reason(kind::RULES, &[0; 7]), fields(8, 7));
+        assert_eq!(reason(23, &[0; 30]), Malformed::Type);
     }
 
     #[test]

@@ -49,7 +49,8 @@ pub(crate) fn request(decoded: Result<Request<'_>, BadRequest>) -> Value {
         Request::Ask { .. }
         | Request::Adjust { .. }
         | Request::AcquireAll { .. }
-        | Request::Lease { .. } => json!({ "ours": format!("{request:?}") }),
+        | Request::Lease { .. }
+        | Request::Rules { .. } => json!({ "ours": format!("{request:?}") }),
     };
     extend(&mut event, fields);
     event

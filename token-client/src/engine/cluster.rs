@@ -172,7 +172,7 @@ impl Link {
             return;
         }
         let (flow, param) = local.cluster_rules();
-        let rules = NamespaceRules { flow, param, ..NamespaceRules::default() };
+        let rules = NamespaceRules { namespace: self.client.namespace().into(), flow, param };
         if let Err(errors) = self.client.set_rules(vec![rules]) {
             warn!(%errors, "the client of the token server goes on with the cluster rules before");
         }

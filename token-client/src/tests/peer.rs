@@ -28,6 +28,7 @@ pub(super) enum Asked {
     Adjust { xid: i32, op: Adjustment, age_ms: u32, what: Wanted },
     All { xid: i32, checks: Vec<(bool, Wanted)> },
     Lease { xid: i32, flow_id: i64, want: u32, returned: i64, used: u32 },
+    Rules { xid: i32, digest: u64 },
 }
 
 /// Flow id, count and values, of which a flow rule has none.
@@ -104,6 +105,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
             Request::Lease { xid, flow_id, want, returned, used } => {
                 Asked::Lease { xid, flow_id, want, returned, used }
             }
+            Request::Rules { xid, digest } => Asked::Rules { xid, digest },
         });
         let used = self.input.len() - rest.len();
         self.input.advance(used);

@@ -44,6 +44,7 @@ const REQUEST_TYPES: [&str; super::REQUEST_TYPES] = [
     "adjust",
     "acquire_all",
     "lease",
+    "rules",
     "unknown",
 ];
 
@@ -111,6 +112,7 @@ impl Collector for Metrics {
         to.count("batches", "Batches of requests, each answered with one write", sum(BATCHES))?;
         to.count("bytes_read", "Bytes of requests", sum(BYTES_READ))?;
         to.count("bytes_written", "Bytes of answers", sum(BYTES_WRITTEN))?;
+        to.enforced(t.enforced())?;
         self.encode_rules(&mut to)
     }
 }
@@ -138,6 +140,22 @@ impl Encoder<'_> {
         let name = format!("tollgate_{name}");
         let metric = self.0.encode_descriptor(&name, help, None, MetricType::Gauge)?;
         ConstGauge::new(value).encode(metric)
+    }
+
+    fn enforced(&mut self, (digests, rest): (Vec<(u64, u64)>, u64)) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(
+            "tollgate_client_rules",
+            "Connected clients by the digest of the rules that they enforce, as far as they tell it; \
+             compare with tollgate_rules_info",
+            None,
+            MetricType::Gauge,
+        )?;
+        let named = digests.into_iter().map(|(digest, n)| (format!("{digest:016x}"), n));
+        let rest = (rest > 0).then(|| ("other".to_owned(), rest));
+        for (hash, n) in named.chain(rest) {
+            ConstGauge::new(n).encode(family.encode_family(&[("hash", hash.as_str())])?)?;
+        }
+        Ok(())
     }
 
     fn family(
