@@ -7,7 +7,10 @@ use limiter::{
     rule::{Contents, RuleErrors, merge, parse, parse_degrade},
 };
 use rule_sources::{Changes, Loaded, LocalRules, RuleSource, WatchError};
-use tokio::{sync::Notify, task::yield_now};
+use tokio::{
+    sync::Notify,
+    task::{JoinSet, yield_now},
+};
 
 use super::super::log::{keep, lines};
 use crate::{Engine, sync::lock};
@@ -59,7 +62,8 @@ async fn rules_are_in_force_after_each_change_and_a_mistake_changes_nothing() {
     engine.entry("b").try_acquire().unwrap().fail();
     engine.entry("b").try_acquire().expect_err("its breaker is open");
 
-    let following = tokio::spawn(engine.follow(Arc::<Text>::clone(&text)));
+    let mut following = JoinSet::new();
+    following.spawn(engine.follow(Arc::<Text>::clone(&text)));
     text.set(r#"[{"resource": "r", "count": -1}]"#);
     while !lines().iter().any(|line| line.contains("count")) {
         yield_now().await;
@@ -72,7 +76,7 @@ async fn rules_are_in_force_after_each_change_and_a_mistake_changes_nothing() {
     }
     engine.entry("b").try_acquire().expect_err("an equal breaker stays open");
     drop(engine);
-    following.await.unwrap();
+    following.join_next().await.unwrap().unwrap();
 }
 
 #[tokio::test]
