@@ -101,7 +101,7 @@ impl HotRules {
                     threads.len() - 1
                 });
                 if let Some(calls) = threads.get_mut(at) {
-                    calls.pinned.extend(limits.items.keys().cloned());
+                    calls.pin(limits.items.keys());
                 }
             }
         }

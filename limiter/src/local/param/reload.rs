@@ -18,13 +18,10 @@ impl HotRules {
             old.gone.missing += rule.missing;
             old.gone.overflow_uses += rule.values().1;
         }
-        for mut calls in old.threads {
+        for calls in old.threads {
             let now = self.threads.iter_mut().find(|now| now.param_idx == calls.param_idx);
             match now {
-                Some(now) => {
-                    calls.pinned = std::mem::take(&mut now.pinned);
-                    *now = calls;
-                }
+                Some(now) => now.adopt(calls),
                 None if calls.is_done() => old.gone.overflow_uses += calls.overflow_uses(),
                 None => self.threads.push(calls),
             }
@@ -84,15 +81,65 @@ mod tests {
         rules.leave(Tick::from_ms(5_000), &held);
         assert_eq!((rules.values(), rules.threads.len(), rules.room.used()), (0, 0, 0));
     }
+
+    fn pinned(count: f64) -> Arc<ParamRule> {
+        let items = vec![ParamItem { value: ItemValue::Int(7), count }];
+        rule(|rule| (rule.grade, rule.items) = (0, items))
+    }
+
     #[test]
-    fn a_value_that_gets_a_count_of_its_own_gets_a_counter_of_its_own() {
-        let item = ParamItem { value: ItemValue::Int(7), count: 1.0 };
+    fn a_value_that_is_pinned_while_it_shares_a_count_still_sees_what_it_shared() {
         let mut rules = HotRules::new(&[threads(0)], &Room::of(1, u64::MAX));
         rules.enter(&[int(1)]);
-        rules.enter(&[int(8)]);
-        assert_eq!(check(&mut rules, 5_000, &[int(7)]), BLOCK, "counted where 8 is");
-        reload(&mut rules, &[rule(|rule| (rule.grade, rule.items) = (0, vec![item]))]);
+        let held = rules.enter(&[int(7)]);
+        for _ in 0..2 {
+            reload(&mut rules, &[pinned(1.0)]);
+            assert_eq!(check(&mut rules, 5_000, &[int(7)]), BLOCK, "it is in progress");
+        }
+        reload(&mut rules, &[pinned(2.0)]);
         assert_eq!(check(&mut rules, 5_000, &[int(7)]), PASS);
-        assert_eq!(check(&mut rules, 5_000, &[int(9)]), BLOCK);
+        let second = rules.enter(&[int(7)]);
+        assert_eq!(check(&mut rules, 5_000, &[int(7)]), BLOCK, "one where it shared, one here");
+        assert_eq!(check(&mut rules, 5_000, &[int(9)]), BLOCK, "shares with the first");
+        rules.leave(Tick::from_ms(5_000), &held);
+        assert_eq!(check(&mut rules, 5_000, &[int(9)]), PASS);
+        assert_eq!(check(&mut rules, 5_000, &[int(7)]), PASS);
+        // What shares a count from here on is none of its business.
+        rules.enter(&[int(9)]);
+        assert_eq!(check(&mut rules, 5_000, &[int(7)]), PASS);
+        rules.leave(Tick::from_ms(5_000), &second);
+        reload(&mut rules, &[pinned(1.0)]);
+        assert_eq!(check(&mut rules, 5_000, &[int(7)]), PASS);
+    }
+
+    #[test]
+    fn a_value_that_is_pinned_while_it_has_a_count_of_its_own_keeps_it() {
+        let mut rules = HotRules::new(&[threads(0)], &Room::of(1, u64::MAX));
+        let held = rules.enter(&[int(7)]);
+        rules.enter(&[int(1)]);
+        reload(&mut rules, &[pinned(1.0)]);
+        assert_eq!(check(&mut rules, 5_000, &[int(7)]), BLOCK);
+        rules.leave(Tick::from_ms(5_000), &held);
+        assert_eq!(check(&mut rules, 5_000, &[int(7)]), PASS);
+    }
+
+    #[test]
+    fn a_value_that_is_pinned_no_more_stays_counted_while_it_is_in_progress() {
+        let mut rules = HotRules::new(&[pinned(2.0)], &Room::of(1, u64::MAX));
+        rules.enter(&[int(1)]);
+        let held = [rules.enter(&[int(7)]), rules.enter(&[int(7)])];
+        reload(&mut rules, &[threads(0)]);
+        assert_eq!(check(&mut rules, 5_000, &[int(7)]), BLOCK);
+        rules.leave(Tick::from_ms(5_000), &held[0]);
+        assert_eq!(check(&mut rules, 5_000, &[int(7)]), BLOCK, "one is left");
+        rules.leave(Tick::from_ms(5_000), &held[1]);
+        assert_eq!(check(&mut rules, 5_000, &[int(7)]), PASS);
+        // Forgotten, without room for another count of its own, and pinned once more.
+        rules.tidy(Tick::from_ms(6_000));
+        let shared = rules.enter(&[int(7)]);
+        reload(&mut rules, &[pinned(1.0)]);
+        assert_eq!(check(&mut rules, 6_000, &[int(7)]), BLOCK, "in progress where it shares");
+        rules.leave(Tick::from_ms(6_000), &shared);
+        assert_eq!(check(&mut rules, 6_000, &[int(7)]), PASS);
     }
 }
