@@ -49,26 +49,40 @@ pub(super) struct FlowGuards {
 }
 
 impl FlowGuards {
-    /// Puts `rules` in place of those before; what an equal rule remembers stays.
+    /// Puts `rules` in place of those before. What an equal rule remembers stays, and what one
+    /// remembers that only has other numbers now goes on in these.
     pub(super) fn replace(&mut self, resource: &str, mut rules: Vec<Arc<FlowRule>>) {
         // `FlowRuleComparator.java`; exact names before patterns; else as they stand in the list.
         rules.sort_by_key(|rule| {
             (rule.regex, rule.cluster.is_some(), Who::of(rule) == Who::Everybody)
         });
         let mut before = std::mem::take(&mut self.guards);
-        let mut related = Vec::new();
+        let (mut related, mut changed) = (Vec::new(), Vec::new());
         for rule in rules {
             if self.guards.iter().any(|guard| guard.rule == rule) {
                 continue;
             }
             let Some(whose) = Whose::of(&rule, resource, &mut related) else { continue };
-            let kept = before.iter().position(|guard| guard.rule == rule);
-            let control = match kept {
-                Some(at) => Some(before.swap_remove(at).control),
+            let equal = before.iter().position(|guard| guard.rule == rule);
+            let control = match equal {
+                Some(at) => Some(before.remove(at).control),
                 None => Control::new(&rule),
             };
+            let Some(control) = control else { continue };
+            if equal.is_none() {
+                changed.push(self.guards.len());
+            }
             let who = Who::of(&rule);
-            self.guards.extend(control.map(|control| Guard { rule, who, whose, control }));
+            self.guards.push(Guard { rule, who, whose, control });
+        }
+        for same_behavior in [true, false] {
+            changed.retain(|at| {
+                let Some(guard) = self.guards.get_mut(*at) else { return false };
+                let is_old = |old: &Guard| old.is_followed_by(&guard.rule, same_behavior);
+                let Some(at) = before.iter().position(is_old) else { return true };
+                guard.control.adopt(&before.remove(at).control);
+                false
+            });
         }
         self.guards.shrink_to_fit();
         self.related.replace(related);
@@ -129,6 +143,11 @@ impl FlowGuards {
                 is_entrance.then_some(Watched::Own(Target::Context(ask.seat.context)))
             }
         }
+    }
+
+    /// Whether there are any.
+    pub(super) fn has_rules(&self) -> bool {
+        !self.guards.is_empty()
     }
 
     /// Whether a rule is for this origin by name.

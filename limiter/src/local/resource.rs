@@ -118,6 +118,12 @@ impl State {
 }
 
 impl Body {
+    /// Whether rules remember something here.
+    pub(super) fn remembers(&self) -> bool {
+        let has_hot = self.hot.is_some() || self.gateway.is_some();
+        has_hot || self.flow.has_rules() || self.breakers.iter().next().is_some()
+    }
+
     /// Whether a link looks at more than a call that nothing limits.
     fn has_work_for(&self, link: &Link) -> bool {
         match link {

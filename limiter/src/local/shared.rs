@@ -94,12 +94,15 @@ impl Shared {
         self.chain.load()
     }
 
-    /// Replaces the rules by what `change` makes of them, unless that is nothing new.
-    pub(super) fn change(&self, change: impl FnOnce(&Rules) -> Option<Rules>) {
+    /// Replaces the rules by what `change` makes of them, unless that is nothing new, and then
+    /// tells of it before they are changed again.
+    pub(super) fn change(&self, change: impl FnOnce(&Rules) -> Option<Rules>, tell: impl FnOnce()) {
         let _changing = lock(&self.changing);
-        if let Some(rules) = change(&self.rules.hold()) {
+        let changed = change(&self.rules.hold());
+        if let Some(rules) = changed {
             self.rules.swap(Arc::new(rules));
             self.revision.fetch_add(1, Ordering::Release);
+            tell();
         }
     }
 

@@ -15,6 +15,7 @@ mod loading;
 mod nodes;
 mod promises;
 mod racing;
+mod reload;
 mod rules;
 mod scenario;
 mod slots;

@@ -10,7 +10,7 @@ use crate::{
     cluster::{
         key::{Key, KeyRef},
         limit::whole,
-        values::{Measure, Room, Values},
+        values::{At, Measure, Room, Values},
     },
     rule::ParamRule,
 };
@@ -59,6 +59,29 @@ impl<D: Decide> Keyed<D> {
             numbers: D::of(rule, whole(rule.count)),
             items: limits(rule).map(|(key, limit)| (key, item(limit))).collect(),
             values: Values::default(),
+        }
+    }
+
+    /// Goes on with what the values have used by `old`, the same rule with other numbers. A value
+    /// that got a threshold of its own, or lost it, takes what it has used along.
+    pub(super) fn adopt(&mut self, mut old: Self, now: Tick, room: &Room) {
+        for (key, (numbers, counter)) in &mut self.items {
+            if let Some((_, known)) = old.items.remove(key) {
+                *counter = known;
+                continue;
+            }
+            let at = old.values.at(key.as_ref());
+            *counter = match at {
+                At::Own(_) => std::mem::take(old.values.get_mut(at)),
+                At::Shared => numbers.begin(old.values.peek(at)),
+            };
+            old.values.unmake(at);
+        }
+        self.values = old.values;
+        for (key, (_, counter)) in old.items {
+            if !self.numbers.is_idle(&counter, now) {
+                self.values.put(key.as_ref(), self.numbers, counter, room, true);
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! One hot-parameter rule with what its values have used.
 
+use std::mem::discriminant;
+
 use foldhash::quality::RandomState;
 use hashbrown::HashMap;
 
@@ -62,6 +64,25 @@ impl HotRule {
             (2.., _) => Check::Nothing,
         };
         Self { rule: Arc::clone(rule), check, missing: 0 }
+    }
+
+    /// Whether this is `old` with other numbers: for the same argument, and of the same kind.
+    pub(super) fn follows(&self, old: &Self) -> bool {
+        let subject = |rule: &ParamRule| (rule.param_idx, rule.regex);
+        subject(&self.rule) == subject(&old.rule)
+            && self.rule.resource == old.rule.resource
+            && discriminant(&self.check) == discriminant(&old.check)
+    }
+
+    /// Goes on where `old` ends, which it follows.
+    pub(super) fn adopt(&mut self, old: Self, now: Tick, room: &Room) {
+        self.missing = old.missing;
+        match (&mut self.check, old.check) {
+            (Check::Bucket(new), Check::Bucket(old)) => new.adopt(*old, now, room),
+            (Check::Pace(new), Check::Pace(old)) => new.adopt(*old, now, room),
+            // Calls in progress are counted by argument, whatever rules there are.
+            _ => {}
+        }
     }
 
     /// Asks for `n` tokens of one value; of a rule of grade 0, for one more call in progress.
