@@ -33,7 +33,7 @@ pub struct BreakerReading {
     pub rule: Arc<DegradeRule>,
     /// Its state.
     pub state: BreakerState,
-    /// When it lets a probe through, if it is open.
+    /// When it lets a probe through, or another one, if it refuses calls.
     pub retry_at: Option<Tick>,
 }
 
