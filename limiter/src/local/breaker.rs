@@ -116,6 +116,11 @@ impl Breaker {
         }
     }
 
+    /// Whether nothing that it remembers counts at `now`: it is closed, and its window is over.
+    pub(crate) fn is_idle(&self, now: Tick) -> bool {
+        matches!(self.state, State::Closed) && self.window.is_over(now)
+    }
+
     /// The probe did not run to its end: a later check refused it, or its caller went away. The
     /// breaker opens for another time window; Sentinel lets the next call probe at once, and so
     /// every call of a resource that somebody else refuses anyway.

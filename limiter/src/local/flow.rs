@@ -156,6 +156,20 @@ impl FlowGuards {
         self.guards.iter().any(names)
     }
 
+    /// Whether a rule compares the node of this context.
+    pub(super) fn names_context(&self, context: &str) -> bool {
+        let names = |guard: &Guard| {
+            guard.whose == Whose::Chain && guard.rule.ref_resource() == Some(context)
+        };
+        self.guards.iter().any(names)
+    }
+
+    /// Whether nothing that the rules remember counts at `now`, so that new ones would decide the
+    /// same.
+    pub(super) fn is_idle(&self, now: Tick) -> bool {
+        self.guards.iter().all(|guard| guard.control.is_idle(now))
+    }
+
     /// The resources whose counters are read before a check, and where the readings go.
     pub(super) fn related(&mut self) -> &mut Related {
         &mut self.related

@@ -196,6 +196,13 @@ impl HotRules {
         threads.iter_mut().fold(of_rules, |more, calls| calls.tidy(now, room) | more)
     }
 
+    /// Whether nothing that the rules remember counts at `now`, so that new ones would decide the
+    /// same.
+    pub(crate) fn is_idle(&self, now: Tick) -> bool {
+        self.rules.iter().all(|rule| rule.is_idle(now))
+            && self.threads.iter().all(|calls| calls.is_done() && calls.len() == 0)
+    }
+
     /// Whether calls in progress are counted by the argument at this index.
     pub(crate) fn counts_by(&self, param_idx: i32) -> bool {
         self.threads.iter().any(|calls| calls.param_idx == param_idx)

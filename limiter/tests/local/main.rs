@@ -10,6 +10,7 @@
 mod bounds;
 mod gates;
 mod golden;
+mod idle;
 mod life;
 mod loading;
 mod nodes;

@@ -173,6 +173,20 @@ impl Control {
         }
     }
 
+    /// Whether nothing that it remembers counts at `now`: nobody waits, and the service is cold.
+    pub(super) fn is_idle(&self, now: Tick) -> bool {
+        match self {
+            Self::Threads { .. } | Self::Reject { .. } | Self::Never => true,
+            Self::WarmUp { curve, reserve } => {
+                let mut reserve = *reserve;
+                curve.advance(&mut reserve, now, 0);
+                curve.is_cold(&reserve)
+            }
+            Self::Pacing { queue, line } => queue.is_idle(line, now),
+            Self::WarmUpPacing { pacing, state } => pacing.is_idle(state, now),
+        }
+    }
+
     /// Whether asking twice books twice.
     pub(super) const fn is_queue(&self) -> bool {
         matches!(self, Self::Pacing { .. } | Self::WarmUpPacing { .. })

@@ -110,6 +110,13 @@ impl<D: Decide> Keyed<D> {
         self.values.tidy(self.numbers, now, room, BATCH)
     }
 
+    /// Whether nothing that values have used counts any more.
+    pub(super) fn is_idle(&self, now: Tick) -> bool {
+        self.values.len() == 0
+            && self.values.shared_is_idle(self.numbers, now)
+            && self.items.values().all(|(numbers, counter)| numbers.is_idle(counter, now))
+    }
+
     /// Values with a counter that came with a call.
     pub(super) fn len(&self) -> usize {
         self.values.len()

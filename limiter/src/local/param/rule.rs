@@ -115,6 +115,15 @@ impl HotRule {
         }
     }
 
+    /// Whether nothing that values have used counts any more.
+    pub(super) fn is_idle(&self, now: Tick) -> bool {
+        match &self.check {
+            Check::Bucket(values) => values.is_idle(now),
+            Check::Pace(values) => values.is_idle(now),
+            Check::Threads(_) | Check::Nothing => true,
+        }
+    }
+
     /// Values with a counter, and how often one found no room.
     pub(super) fn values(&self) -> (usize, u64) {
         match &self.check {
