@@ -62,6 +62,17 @@ impl LeakyQueue {
         }
     }
 
+    /// The pace.
+    pub(crate) const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// The line of a queue of another pace as that of this one: the turns that were promised stay.
+    pub(crate) fn line_from(&self, mut line: Line, pace: Rate) -> Line {
+        line.convert(pace.per_ns(), self.rate.per_ns());
+        line
+    }
+
     /// Joins the queue, or says by how many units the wait would be too long; `None`: for ever. No
     /// tokens pass at once and leave the queue as it is.
     #[inline(always)]

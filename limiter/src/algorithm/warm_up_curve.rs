@@ -225,12 +225,12 @@ impl WarmUpCurve {
     }
 
     /// Whether the service is as cold as before its first call.
-    pub(super) const fn is_cold(&self, reserve: &Reserve) -> bool {
+    pub(crate) const fn is_cold(&self, reserve: &Reserve) -> bool {
         reserve.end.0 == 0 || reserve.tokens == self.max
     }
 
     /// A service that was half warm under `old` is half warm under this curve.
-    pub(super) fn adopt(&self, reserve: &mut Reserve, old: &Self) {
+    pub(crate) fn adopt(&self, reserve: &mut Reserve, old: &Self) {
         self.fit(reserve, old.max);
     }
 

@@ -98,6 +98,22 @@ impl WarmUpPacing {
         self.try_take(state, now, n)
     }
 
+    /// The pace when warm.
+    pub(crate) const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// A state with this reserve, and the line of a queue of that pace: the turns that were
+    /// promised stay.
+    pub(crate) fn state_from(
+        &self,
+        reserve: Reserve,
+        (mut line, pace): (Line, Rate),
+    ) -> WarmUpPacingState {
+        line.convert(pace.per_ns(), self.rate.per_ns());
+        WarmUpPacingState { reserve, passed: 0, line }
+    }
+
     /// How slow the queue is while it is cold.
     #[must_use]
     pub const fn curve(&self) -> &WarmUpCurve {
@@ -176,6 +192,11 @@ impl WarmUpPacingState {
     #[must_use]
     pub const fn reserve(&self) -> &Reserve {
         &self.reserve
+    }
+
+    /// Who waits.
+    pub(crate) const fn line(&self) -> &Line {
+        &self.line
     }
 }
 

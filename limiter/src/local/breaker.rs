@@ -12,7 +12,9 @@
 //! ```
 //!
 //! While half open one call, the probe, is on its way and all others are refused. As in Sentinel
-//! the next call that completes decides, which may be one from before.
+//! the next call that completes decides, which may be one from before. When none has by the end of
+//! another time window, because the probe hangs or its guard was leaked, a further one is let
+//! through, and so on: Sentinel's breaker stays half open, and refuses everything, for ever.
 //!
 //! Calls are counted when they complete, in windows that begin at multiples of their length: a
 //! window starts empty, so bad calls on both sides of its border do not add up.
@@ -34,7 +36,8 @@ pub enum BreakerState {
     Closed,
     /// They are refused until the rule's time window is over.
     Open,
-    /// They are refused while a probe is on its way.
+    /// They are refused while a probe is on its way, but for another one each time that the rule's
+    /// time window is over and none has ended.
     HalfOpen,
 }
 
@@ -46,8 +49,8 @@ pub(crate) type Transition = (BreakerState, BreakerState);
 pub(crate) enum Gate {
     /// It goes on.
     Pass,
-    /// It goes on, and the breaker has turned from open to half open for it. The caller owes
-    /// [`Breaker::complete`] or [`Breaker::probe_refused`].
+    /// It goes on, and the breaker is half open for it. The caller owes [`Breaker::complete`] or
+    /// [`Breaker::probe_refused`].
     Probe,
     /// It does not.
     Refuse,
@@ -66,8 +69,13 @@ pub(crate) struct Breaker {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Closed,
-    Open { retry_at: Tick },
-    HalfOpen,
+    Open {
+        retry_at: Tick,
+    },
+    /// The retry is for a probe that does not end.
+    HalfOpen {
+        retry_at: Tick,
+    },
 }
 
 impl Breaker {
@@ -83,15 +91,15 @@ impl Breaker {
         match self.state {
             State::Closed => BreakerState::Closed,
             State::Open { .. } => BreakerState::Open,
-            State::HalfOpen => BreakerState::HalfOpen,
+            State::HalfOpen { .. } => BreakerState::HalfOpen,
         }
     }
 
-    /// When an open breaker lets a probe through.
+    /// When it lets a probe through, if it refuses calls.
     pub(crate) fn retry_at(&self) -> Option<Tick> {
         match self.state {
-            State::Open { retry_at } => Some(retry_at),
-            State::Closed | State::HalfOpen => None,
+            State::Open { retry_at } | State::HalfOpen { retry_at } => Some(retry_at),
+            State::Closed => None,
         }
     }
 
@@ -100,12 +108,17 @@ impl Breaker {
     pub(crate) fn gate(&mut self, now: Tick) -> Gate {
         match self.state {
             State::Closed => Gate::Pass,
-            State::Open { retry_at } if now >= retry_at => {
-                self.state = State::HalfOpen;
+            State::Open { retry_at } | State::HalfOpen { retry_at } if now >= retry_at => {
+                self.state = State::HalfOpen { retry_at: self.next_retry(now) };
                 Gate::Probe
             }
-            State::Open { .. } | State::HalfOpen => Gate::Refuse,
+            State::Open { .. } | State::HalfOpen { .. } => Gate::Refuse,
         }
+    }
+
+    /// Whether nothing that it remembers counts at `now`: it is closed, and its window is over.
+    pub(crate) fn is_idle(&self, now: Tick) -> bool {
+        matches!(self.state, State::Closed) && self.window.is_over(now)
     }
 
     /// The probe did not run to its end: a later check refused it, or its caller went away. The
@@ -114,7 +127,7 @@ impl Breaker {
     ///
     /// Nothing happens when a call from before has decided already.
     pub(crate) fn probe_refused(&mut self, now: Tick) -> Option<Transition> {
-        matches!(self.state, State::HalfOpen).then(|| self.open(now))
+        matches!(self.state, State::HalfOpen { .. }).then(|| self.open(now))
     }
 
     /// Counts a call that was admitted and has come to its end after `rt_ms` milliseconds. Its
@@ -129,8 +142,8 @@ impl Breaker {
             State::Closed => self.is_too_bad().then(|| self.open(now)),
             // From before it opened.
             State::Open { .. } => None,
-            State::HalfOpen if is_bad => Some(self.open(now)),
-            State::HalfOpen => {
+            State::HalfOpen { .. } if is_bad => Some(self.open(now)),
+            State::HalfOpen { .. } => {
                 self.window.clear();
                 self.state = State::Closed;
                 Some((BreakerState::HalfOpen, BreakerState::Closed))
@@ -157,9 +170,12 @@ impl Breaker {
 
     fn open(&mut self, now: Tick) -> Transition {
         let from = self.state();
-        let closed_for = Duration::from_secs(self.rule.time_window_sec.into());
-        self.state = State::Open { retry_at: now.plus(closed_for) };
+        self.state = State::Open { retry_at: self.next_retry(now) };
         (from, BreakerState::Open)
+    }
+
+    fn next_retry(&self, now: Tick) -> Tick {
+        now.plus(Duration::from_secs(self.rule.time_window_sec.into()))
     }
 }
 

@@ -55,6 +55,7 @@ impl Breakers {
             return Ok(());
         }
         for guarded in &mut self.breakers {
+            let before = guarded.breaker.state();
             match guarded.breaker.gate(now) {
                 Gate::Pass => {}
                 Gate::Probe => {
@@ -63,8 +64,10 @@ impl Breakers {
                         *probe = self.probes;
                     }
                     guarded.probe = *probe;
-                    let rule = Arc::clone(guarded.breaker.rule());
-                    turned.push((rule, BreakerState::Open, BreakerState::HalfOpen));
+                    if before == BreakerState::Open {
+                        let rule = Arc::clone(guarded.breaker.rule());
+                        turned.push((rule, before, BreakerState::HalfOpen));
+                    }
                 }
                 Gate::Refuse => return Err(Arc::clone(guarded.breaker.rule())),
             }

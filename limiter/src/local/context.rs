@@ -18,8 +18,11 @@ pub struct ContextHandle(pub(super) Arc<Context>);
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Context {
     pub(super) name: Box<str>,
-    /// Whose counters calls in it have: its own, or those of all contexts above the bound.
+    /// Whose counters calls in it have: its own, or those of all contexts above the bound, unless
+    /// a rule of the resource names it.
     pub(super) node: Arc<Entrance>,
+    /// Whether that is not its own.
+    pub(super) is_above: bool,
 }
 
 /// A node below the root of the call tree.
@@ -79,10 +82,10 @@ impl<'a> CallContext<'a> {
             Self::Given(handle) => handle,
             Self::Inherited(handle) => handle,
         };
-        if handle.0.name == handle.0.node.name {
-            EntryContext::Known(handle.0.node.id)
-        } else {
+        if handle.0.is_above {
             EntryContext::Above(handle.clone())
+        } else {
+            EntryContext::Known(handle.0.node.id)
         }
     }
 }
@@ -92,7 +95,9 @@ impl EntryContext {
     pub(super) fn is_at(&self, entrance: &Entrance) -> bool {
         match self {
             Self::Known(id) => *id == entrance.id,
-            Self::Above(context) => context.0.node.id == entrance.id,
+            Self::Above(context) => {
+                context.0.node.id == entrance.id || context.0.name == entrance.name
+            }
         }
     }
 }

@@ -62,26 +62,39 @@ pub(super) struct FlowGuards {
 }
 
 impl FlowGuards {
-    /// Puts `rules` in place of those before; what an equal rule remembers stays.
+    /// Puts `rules` in place of those before. What an equal rule remembers stays, and what one
+    /// remembers that only has other numbers now goes on in these.
     pub(super) fn replace(&mut self, resource: &str, mut rules: Vec<Arc<FlowRule>>) {
         // `FlowRuleComparator.java`; exact names before patterns; else as they stand in the list.
         rules.sort_by_key(|rule| {
             (rule.regex, rule.cluster.is_some(), Who::of(rule) == Who::Everybody)
         });
         let mut before = std::mem::take(&mut self.guards);
-        let mut related = Vec::new();
+        let (mut related, mut changed) = (Vec::new(), Vec::new());
         for rule in rules {
             if self.guards.iter().any(|guard| guard.rule == rule) {
                 continue;
             }
             let Some(whose) = Whose::of(&rule, resource, &mut related) else { continue };
-            let kept = before.iter().position(|guard| guard.rule == rule);
-            let control = match kept {
-                Some(at) => before.swap_remove(at).control,
+            let equal = before.iter().position(|guard| guard.rule == rule);
+            let control = match equal {
+                Some(at) => before.remove(at).control,
                 None => Control::new(&rule),
             };
+            if equal.is_none() {
+                changed.push(self.guards.len());
+            }
             let who = Who::of(&rule);
             self.guards.push(Guard { rule, who, whose, control });
+        }
+        for same_behavior in [true, false] {
+            changed.retain(|at| {
+                let Some(guard) = self.guards.get_mut(*at) else { return false };
+                let is_old = |old: &Guard| old.is_followed_by(&guard.rule, same_behavior);
+                let Some(at) = before.iter().position(is_old) else { return true };
+                guard.control.adopt(&before.remove(at).control);
+                false
+            });
         }
         self.guards.shrink_to_fit();
         self.related.replace(related);
@@ -166,10 +179,29 @@ impl FlowGuards {
         }
     }
 
+    /// Whether there are any.
+    pub(super) fn has_rules(&self) -> bool {
+        !self.guards.is_empty()
+    }
+
     /// Whether a rule is for this origin by name.
     pub(super) fn names_origin(&self, origin: &str) -> bool {
         let names = |guard: &Guard| guard.who == Who::One && guard.rule.limit_app() == origin;
         self.guards.iter().any(names)
+    }
+
+    /// Whether a rule compares the node of this context.
+    pub(super) fn names_context(&self, context: &str) -> bool {
+        let names = |guard: &Guard| {
+            guard.whose == Whose::Chain && guard.rule.ref_resource() == Some(context)
+        };
+        self.guards.iter().any(names)
+    }
+
+    /// Whether nothing that the rules remember counts at `now`, so that new ones would decide the
+    /// same.
+    pub(super) fn is_idle(&self, now: Tick) -> bool {
+        self.guards.iter().all(|guard| guard.control.is_idle(now))
     }
 
     /// The resources whose counters are read before a check, and where the readings go.

@@ -1,8 +1,10 @@
 //! Rules in place of rules.
 //!
-//! Each kind is loaded by itself and whole. Rules equal to those in force keep what they remember;
-//! the counters of nodes stay whatever is loaded. A list that is equal to the one before changes
-//! nothing.
+//! Each kind is loaded by itself and whole. Rules equal to those in force keep what they remember,
+//! and those that only have other numbers keep what means the same with these: who waits in line,
+//! how warm the service is, what hot values have used. A rule that is not in the list is forgotten
+//! there and then; when it comes back, it begins anew. The counters of nodes stay whatever is
+//! loaded, and so do calls in progress. A list that is equal to the one before changes nothing.
 
 use foldhash::quality::RandomState;
 use hashbrown::HashMap;
@@ -14,7 +16,7 @@ use super::{
 };
 use crate::{
     rule::{AuthorityRule, DegradeRule, FlowRule, GatewayFlowRule, ParamRule, SystemRule},
-    sync::Arc,
+    sync::{Arc, lock},
 };
 
 /// The resource of a rule for all resources that have none of their own.
@@ -33,7 +35,8 @@ pub struct Loaded {
 }
 
 impl LocalEngine {
-    /// Loads flow rules. What an equal rule remembers, its queue or how warm it is, stays.
+    /// Loads flow rules. The queue of a rule and how warm it is stay while it is in force, also with
+    /// another count, wait or behavior: a load lets no burst through.
     ///
     /// A rule with a [`cluster`](FlowRule::cluster) configuration is checked here as one without a
     /// token server: by its fallback policy.
@@ -41,13 +44,16 @@ impl LocalEngine {
         self.load(rules, |rules| &mut rules.flow)
     }
 
-    /// Loads hot-parameter rules; cluster rules as in [`Self::load_flow`].
+    /// Loads hot-parameter rules; cluster rules as in [`Self::load_flow`]. What values have used
+    /// stays while the rule is in force, also with another count, burst, wait or items; calls in
+    /// progress stay counted in any case.
     pub fn load_param(&self, rules: Vec<ParamRule>) -> Loaded {
         self.load(rules, |rules| &mut rules.param)
     }
 
     /// Loads the rules of circuit breakers. The breaker of an equal rule stays as it is, others
-    /// begin closed.
+    /// begin closed, as in Sentinel: also that of a rule with other numbers, and of one that went
+    /// with an earlier load and comes back.
     pub fn load_degrade(&self, rules: Vec<DegradeRule>) -> Loaded {
         self.load(rules, |rules| &mut rules.degrade)
     }
@@ -70,7 +76,7 @@ impl LocalEngine {
             rules: default.rules.len(),
             refused: others.into_iter().map(|rule| rule.resource).collect(),
         };
-        self.shared.change(|old| {
+        self.change(|old| {
             let is_new = *old.default_degrade != default;
             is_new.then(|| Rules { default_degrade: Arc::new(default), ..old.clone() })
         });
@@ -119,7 +125,7 @@ impl LocalEngine {
             rules: indexed.all().len(),
             refused: refused.into_iter().map(|rule| rule.resource().into()).collect(),
         };
-        self.shared.change(|old| {
+        self.change(|old| {
             let mut rules = old.clone();
             let place = place(&mut rules);
             if place.all() == indexed.all() {
@@ -130,5 +136,19 @@ impl LocalEngine {
             Some(rules)
         });
         loaded
+    }
+
+    /// Changes the rules. A resource compiles them when it is next called; but one that remembers
+    /// something forgets here what of it no rule has any more, or else it would depend on the calls
+    /// meanwhile whether a rule that goes and comes back begins anew.
+    fn change(&self, change: impl FnOnce(&Rules) -> Option<Rules>) {
+        self.shared.change(change, || {
+            self.resources.each(|resource| {
+                let mut state = lock(&resource.state);
+                if state.body.remembers() {
+                    state.refresh(resource);
+                }
+            });
+        });
     }
 }

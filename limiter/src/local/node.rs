@@ -4,7 +4,6 @@ use foldhash::quality::RandomState;
 use hashbrown::HashMap;
 
 use super::{
-    OVERFLOW,
     context::Entrance,
     stat::{BucketId, Stat},
 };
@@ -18,29 +17,42 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Nodes {
     /// The cluster node: every call.
     pub(super) cluster: Stat,
+    /// In order of the entrances' ids.
     contexts: Vec<ContextNode>,
-    /// Positions in `contexts` by the entrance's id.
-    by_context: Vec<u32>,
-    origins: Vec<(Box<str>, Stat)>,
-    by_origin: HashMap<Box<str>, u32, RandomState>,
+    /// In order of their numbers, which are never given again.
+    origins: Vec<OriginNode>,
+    by_origin: HashMap<Arc<str>, u32, RandomState>,
+    /// The number of the next origin.
+    next_origin: u32,
 }
 
 /// A default node: the calls in one context.
 #[derive(Debug)]
 pub(super) struct ContextNode {
     pub(super) entrance: Arc<Entrance>,
+    id: u32,
     /// The resource that it was first called from; `None`: from the entrance.
     pub(super) parent: Option<Arc<str>>,
     /// `None` as long as there is no other context: then the cluster node's counters are its own,
     /// too, and a call counts once instead of twice.
-    own: Option<Stat>,
+    own: Option<Box<Stat>>,
 }
 
-/// Which nodes a call counts in, beside the cluster node.
+/// An origin node: the calls of one caller.
+#[derive(Debug)]
+struct OriginNode {
+    number: u32,
+    name: Arc<str>,
+    stat: Box<Stat>,
+}
+
+/// Which nodes a call counts in, beside the cluster node. They stay while something is counted in
+/// them; a call that is counted nowhere yet may find them gone after it has waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seat {
+    /// An entrance's id.
     pub(super) context: u32,
-    /// [`NONE`] for a call without origin.
+    /// An origin's number; [`NONE`] for a call without origin.
     pub(super) origin: u32,
 }
 
@@ -53,36 +65,34 @@ pub(super) enum Target {
 }
 
 impl Nodes {
-    /// The node of calls in the context, if there is one.
+    /// Whether there is a node of calls in the context.
     #[inline]
-    pub(super) fn context(&self, entrance: u32) -> Option<u32> {
-        self.by_context.get(entrance as usize).copied().filter(|at| *at != NONE)
+    pub(super) fn has_context(&self, entrance: u32) -> bool {
+        match self.contexts.as_slice() {
+            [only] => only.id == entrance,
+            several => several.binary_search_by_key(&entrance, |node| node.id).is_ok(),
+        }
     }
 
-    /// Adds the node of calls in a context, first called from `parent`.
-    pub(super) fn add_context(
-        &mut self,
-        entrance: &Arc<Entrance>,
-        parent: Option<Arc<str>>,
-    ) -> u32 {
+    /// Whether the nodes of the call are there.
+    pub(super) fn has(&self, seat: Seat) -> bool {
+        let has_origin = || self.origins.binary_search_by_key(&seat.origin, |o| o.number).is_ok();
+        self.has_context(seat.context) && (seat.origin == NONE || has_origin())
+    }
+
+    /// Adds the node of calls in a context that has none, first called from `parent`.
+    pub(super) fn add_context(&mut self, entrance: &Arc<Entrance>, parent: Option<Arc<str>>) {
         let own = if self.contexts.is_empty() {
             // Most have one, and a vector's first room is for four.
             self.contexts.reserve_exact(1);
             None
         } else {
             self.split();
-            Some(Stat::default())
+            Some(Box::default())
         };
-        let at = u32::try_from(self.contexts.len()).unwrap_or(NONE);
-        self.contexts.push(ContextNode { entrance: Arc::clone(entrance), parent, own });
-        let id = entrance.id as usize;
-        if self.by_context.len() <= id {
-            self.by_context.resize(id + 1, NONE);
-        }
-        if let Some(place) = self.by_context.get_mut(id) {
-            *place = at;
-        }
-        at
+        let id = entrance.id;
+        let at = self.contexts.partition_point(|node| node.id < id);
+        self.contexts.insert(at, ContextNode { entrance: Arc::clone(entrance), id, parent, own });
     }
 
     /// The node of an origin, which is not empty.
@@ -90,25 +100,48 @@ impl Nodes {
         self.by_origin.get(origin).copied()
     }
 
-    /// Adds the node of an origin; above `max` only if it `is_named` by a rule. `None`: it shares
-    /// a node with others, which this adds if need be.
-    pub(super) fn add_origin(&mut self, origin: &str, max: usize, is_named: bool) -> Option<u32> {
-        if self.origins.len() >= max && !is_named {
-            return None;
+    /// Origins with a node.
+    pub(super) fn origins_len(&self) -> usize {
+        self.origins.len()
+    }
+
+    /// Adds the node of an origin that has none.
+    pub(super) fn add_origin(&mut self, origin: &str) -> u32 {
+        let (number, name) = (self.next_origin, Arc::from(origin));
+        // Four billion take some years, since each is there for a minute; the last is then shared.
+        self.next_origin = (number + 1).min(NONE - 1);
+        self.by_origin.insert(Arc::clone(&name), number);
+        self.origins.push(OriginNode { number, name, stat: Box::default() });
+        number
+    }
+
+    /// Nodes beside the cluster node, but for that of one context, which each resource has.
+    pub(super) fn extra(&self) -> usize {
+        self.origins.len() + self.contexts.len().saturating_sub(1)
+    }
+
+    /// Gives back what is idle: nodes in which nothing was counted for a minute, and minutes in
+    /// which there is nothing. True when that is all: then none has counted anything for a minute.
+    pub(super) fn rest(&mut self, now: Tick) -> bool {
+        let is_idle = self.cluster.rest(now);
+        let before = self.origins.len();
+        self.origins.retain_mut(|origin| {
+            let is_idle = origin.stat.rest(now);
+            if is_idle {
+                self.by_origin.remove(&origin.name);
+            }
+            !is_idle
+        });
+        if self.origins.len() < before {
+            self.origins.shrink_to_fit();
+            self.by_origin.shrink_to_fit();
         }
-        Some(self.push_origin(origin))
-    }
-
-    /// The node of the origins above the bound.
-    pub(super) fn other_origins(&mut self) -> u32 {
-        self.origin(OVERFLOW).unwrap_or_else(|| self.push_origin(OVERFLOW))
-    }
-
-    fn push_origin(&mut self, origin: &str) -> u32 {
-        let at = u32::try_from(self.origins.len()).unwrap_or(NONE);
-        self.origins.push((origin.into(), Stat::default()));
-        self.by_origin.insert(origin.into(), at);
-        at
+        let before = self.contexts.len();
+        self.contexts.retain_mut(|node| node.own.as_mut().is_none_or(|own| !own.rest(now)));
+        if self.contexts.len() < before {
+            self.contexts.shrink_to_fit();
+        }
+        is_idle && self.extra() == 0
     }
 
     /// Gives the only context counters of its own: from here on they differ from the cluster
@@ -117,7 +150,7 @@ impl Nodes {
         if let Some(first) = self.contexts.first_mut()
             && first.own.is_none()
         {
-            first.own = Some(self.cluster.clone());
+            first.own = Some(Box::new(self.cluster.clone()));
         }
     }
 
@@ -126,11 +159,29 @@ impl Nodes {
     pub(super) fn stat(&mut self, target: Target) -> Option<&mut Stat> {
         match target {
             Target::Cluster => Some(&mut self.cluster),
-            Target::Context(at) => {
-                let node = self.contexts.get_mut(at as usize)?;
-                Some(node.own.as_mut().unwrap_or(&mut self.cluster))
+            Target::Context(entrance) => {
+                let at = self.contexts.binary_search_by_key(&entrance, |node| node.id).ok()?;
+                let node = self.contexts.get_mut(at)?;
+                Some(node.own.as_deref_mut().unwrap_or(&mut self.cluster))
             }
-            Target::Origin(at) => self.origins.get_mut(at as usize).map(|(_, stat)| stat),
+            Target::Origin(number) => self.origin_mut(number),
+        }
+    }
+
+    fn origin_mut(&mut self, number: u32) -> Option<&mut Stat> {
+        let at = self.origins.binary_search_by_key(&number, |origin| origin.number).ok()?;
+        Some(&mut self.origins.get_mut(at)?.stat)
+    }
+
+    /// The counters of a context, if they are not those of the cluster node.
+    #[inline]
+    fn own_mut(&mut self, entrance: u32) -> Option<&mut Stat> {
+        match self.contexts.as_mut_slice() {
+            [only] => only.own.as_deref_mut().filter(|_| only.id == entrance),
+            several => {
+                let at = several.binary_search_by_key(&entrance, |node| node.id).ok()?;
+                several.get_mut(at)?.own.as_deref_mut()
+            }
         }
     }
 
@@ -138,13 +189,11 @@ impl Nodes {
     #[inline]
     pub(super) fn each(&mut self, seat: Seat, mut change: impl FnMut(&mut Stat)) {
         change(&mut self.cluster);
-        if let Some(ContextNode { own: Some(own), .. }) =
-            self.contexts.get_mut(seat.context as usize)
-        {
+        if let Some(own) = self.own_mut(seat.context) {
             change(own);
         }
         if seat.origin != NONE
-            && let Some((_, origin)) = self.origins.get_mut(seat.origin as usize)
+            && let Some(origin) = self.origin_mut(seat.origin)
         {
             change(origin);
         }
@@ -164,19 +213,19 @@ impl Nodes {
         for own in self.contexts.iter_mut().filter_map(|node| node.own.as_mut()) {
             own.advance(now);
         }
-        for (_, stat) in &mut self.origins {
-            stat.advance(now);
+        for origin in &mut self.origins {
+            origin.stat.advance(now);
         }
     }
 
     /// The nodes by context, each with its counters.
     pub(super) fn contexts(&self) -> impl Iterator<Item = (&ContextNode, &Stat)> {
-        self.contexts.iter().map(|node| (node, node.own.as_ref().unwrap_or(&self.cluster)))
+        self.contexts.iter().map(|node| (node, node.own.as_deref().unwrap_or(&self.cluster)))
     }
 
     /// The nodes by origin.
     pub(super) fn origins(&self) -> impl Iterator<Item = (&str, &Stat)> {
-        self.origins.iter().map(|(name, stat)| (&**name, stat))
+        self.origins.iter().map(|origin| (&*origin.name, &*origin.stat))
     }
 }
 
@@ -196,23 +245,44 @@ mod tests {
     fn a_second_context_takes_nothing_from_the_first() {
         let mut nodes = Nodes::default();
         nodes.advance(Tick::from_ms(1_000));
-        let first = nodes.add_context(&entrance(0), None);
-        call(&mut nodes, first);
-        let second = nodes.add_context(&entrance(7), Some("outer".into()));
+        nodes.add_context(&entrance(7), Some("outer".into()));
+        call(&mut nodes, 7);
+        nodes.add_context(&entrance(0), None);
         nodes.advance(Tick::from_ms(1_000));
-        call(&mut nodes, second);
-        call(&mut nodes, second);
+        call(&mut nodes, 0);
+        call(&mut nodes, 0);
         let passed: Vec<u64> = nodes.contexts().map(|(_, stat)| stat.passed()).collect();
-        assert_eq!((passed, nodes.cluster.passed()), (vec![1, 2], 3));
-        assert_eq!((nodes.context(7), nodes.context(3)), (Some(second), None));
+        assert_eq!((passed, nodes.cluster.passed()), (vec![2, 1], 3));
+        assert!(nodes.has_context(7) && !nodes.has_context(3));
+        assert_eq!(nodes.stat(Target::Context(7)).map(|stat| stat.passed()), Some(1));
     }
 
     #[test]
-    fn origins_above_the_bound_share_a_node_but_for_those_that_rules_name() {
+    fn idle_nodes_go_and_those_that_count_stay_where_they_are() {
         let mut nodes = Nodes::default();
-        assert_eq!(nodes.add_origin("a", 1, false), Some(0));
-        assert_eq!(nodes.add_origin("b", 1, false), None);
-        assert_eq!((nodes.other_origins(), nodes.other_origins()), (1, 1));
-        assert_eq!(nodes.add_origin("c", 1, true), Some(2));
+        nodes.advance(Tick::from_ms(1_000));
+        for id in 0..3 {
+            nodes.add_context(&entrance(id), None);
+        }
+        let [first, second, third] = ["a", "b", "c"].map(|name| nodes.add_origin(name));
+        let seats = [(0, first), (1, second), (2, third)].map(|(context, origin)| {
+            nodes.advance(Tick::from_ms(1_000));
+            let seat = Seat { context, origin };
+            nodes.take(seat, 1);
+            seat
+        });
+        for seat in [seats[0], seats[2]] {
+            nodes.each(seat, |stat| stat.complete(1, 0, false));
+        }
+        // What was counted in second 1 is in the minute that ends with second 60.
+        assert!(!nodes.rest(Tick::from_ms(60_999)));
+        assert_eq!(nodes.extra(), 3 + 2);
+        assert!(!nodes.rest(Tick::from_ms(61_000)), "b is called still");
+        assert_eq!(seats.map(|seat| nodes.has(seat)), [false, true, false]);
+        assert_eq!((nodes.origin("a"), nodes.origin("b")), (None, Some(second)));
+        assert_ne!(nodes.add_origin("d"), first);
+        nodes.each(seats[1], |stat| stat.end());
+        assert!(nodes.rest(Tick::from_ms(61_000)));
+        assert_eq!((nodes.extra(), nodes.origins.capacity()), (0, 0));
     }
 }

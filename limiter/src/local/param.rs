@@ -111,7 +111,7 @@ impl HotRules {
                     threads.len() - 1
                 });
                 if let Some(calls) = threads.get_mut(at) {
-                    calls.pinned.extend(limits.items.keys().cloned());
+                    calls.pin(limits.items.keys());
                 }
             }
         }
@@ -216,6 +216,13 @@ impl HotRules {
         let Self { rules, threads, room, .. } = self;
         let of_rules = rules.iter_mut().fold(false, |more, rule| rule.tidy(now, room) | more);
         threads.iter_mut().fold(of_rules, |more, calls| calls.tidy(now, room) | more)
+    }
+
+    /// Whether nothing that the rules remember counts at `now`, so that new ones would decide the
+    /// same.
+    pub(crate) fn is_idle(&self, now: Tick) -> bool {
+        self.rules.iter().all(|rule| rule.is_idle(now))
+            && self.threads.iter().all(|calls| calls.is_done() && calls.len() == 0)
     }
 
     /// Whether calls in progress are counted by the argument at this index.

@@ -149,6 +149,9 @@ impl<'a> Passage<'a> {
             ticket.users = state.chain.users();
             ticket.seat = seat(&mut state.body, &resource.shared, &self.call, context);
             mark(&mut self.call, SlotName::Nodes, Said::Pass);
+        } else if compares && !state.body.nodes.has(ticket.seat) {
+            // It waited for so long that they were given back.
+            ticket.seat = seat(&mut state.body, &resource.shared, &self.call, context);
         }
         state.body.nodes.each(ticket.seat, |stat| stat.advance(now));
         let mut scene = Scene {

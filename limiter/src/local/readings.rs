@@ -33,7 +33,7 @@ pub struct BreakerReading {
     pub rule: Arc<DegradeRule>,
     /// Its state.
     pub state: BreakerState,
-    /// When it lets a probe through, if it is open.
+    /// When it lets a probe through, or another one, if it refuses calls.
     pub retry_at: Option<Tick>,
 }
 
@@ -81,7 +81,7 @@ impl BreakerReading {
 impl ParamReading {
     fn of(body: &Body) -> Self {
         let mut all = Self::default();
-        for hot in body.hot.iter().chain(body.gateway.as_ref().map(|gateway| &gateway.hot)) {
+        for hot in body.each_hot() {
             let counted = hot.counted();
             all.values += hot.values();
             all.overflow_uses += counted.overflow_uses;
@@ -118,6 +118,18 @@ impl LocalEngine {
     pub fn params(&self, now: Tick, resource: &str) -> ParamReading {
         let reading = self.find(resource).map(|resource| resource.look(now, ParamReading::of));
         reading.unwrap_or_default()
+    }
+
+    /// What rules counted for resources that are gone since, so that sums never go back: the uses
+    /// without room, and the calls without the argument.
+    #[must_use]
+    pub fn params_gone(&self) -> ParamReading {
+        let gone = self.shared.gone();
+        ParamReading {
+            overflow_uses: gone.overflow_uses,
+            param_missing: gone.missing,
+            ..ParamReading::default()
+        }
     }
 
     /// The hot-parameter rules in force that did not find their argument in some call, each with the

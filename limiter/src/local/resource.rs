@@ -37,6 +37,9 @@ pub(super) enum Name {
     /// Those with these patterns, one a line: it stands for all resources above the bound that
     /// match them and no others.
     Patterns(Arc<str>),
+    /// Those with any pattern: it stands for resources above the bound when there are too many
+    /// sets of patterns that they match.
+    EveryPattern,
     /// None: it stands for all other resources above the bound.
     Other,
 }
@@ -59,7 +62,8 @@ pub(super) struct Body {
     pub(super) latest: Tick,
     pub(super) nodes: Nodes,
     pub(super) open: OpenList,
-    pub(super) authority: Option<Arc<AuthorityRule>>,
+    /// The one that counts, or those of all patterns.
+    pub(super) authority: Vec<Arc<AuthorityRule>>,
     pub(super) gateway: Option<Gateway>,
     pub(super) hot: Option<HotRules>,
     pub(super) held: HeldList,
@@ -71,14 +75,31 @@ impl Name {
     pub(super) fn text(&self) -> &str {
         match self {
             Self::Own(text) | Self::Patterns(text) => text,
-            Self::Other => OVERFLOW,
+            Self::EveryPattern | Self::Other => OVERFLOW,
         }
+    }
+}
+
+impl Drop for Resource {
+    fn drop(&mut self) {
+        let body = &lock(&self.state).body;
+        self.shared.release_nodes(body.nodes.extra());
+        body.each_hot().for_each(|hot| self.shared.keep(hot.counted()));
     }
 }
 
 impl Resource {
     pub(super) fn new(name: Name, hash: u64, resource_type: u8, shared: Arc<Shared>) -> Self {
         Self { name, hash, resource_type, shared, state: Mutex::default() }
+    }
+
+    /// Gives back what is idle, and says whether that is all of it.
+    pub(super) fn rest(&self, now: Tick) -> bool {
+        let body = &mut lock(&self.state).body;
+        let before = body.nodes.extra();
+        let is_all = body.rest(now);
+        self.shared.release_nodes(before - body.nodes.extra());
+        is_all
     }
 
     /// What a rule of another resource compares with.
@@ -118,10 +139,42 @@ impl State {
 }
 
 impl Body {
+    /// Gives back what is idle at `now`. True when that is all, so that a new resource would show
+    /// and decide the same.
+    pub(super) fn rest(&mut self, now: Tick) -> bool {
+        let now = self.see(now);
+        let gateway = self.gateway.as_mut();
+        for hot in self.hot.iter_mut().chain(gateway.map(|gateway| &mut gateway.hot)) {
+            hot.tidy(now);
+        }
+        if !self.nodes.rest(now) || self.open.oldest().is_some() {
+            return false;
+        }
+        (self.open, self.held) = Default::default();
+        if let Some(gateway) = &mut self.gateway {
+            gateway.held = HeldList::default();
+        }
+        self.each_hot().all(|hot| hot.is_idle(now))
+            && self.flow.is_idle(now)
+            && self.breakers.iter().all(|breaker| breaker.is_idle(now))
+    }
+
+    /// Its hot-parameter rules, and the gateway rules as such.
+    pub(super) fn each_hot(&self) -> impl Iterator<Item = &HotRules> {
+        self.hot.iter().chain(self.gateway.as_ref().map(|gateway| &gateway.hot))
+    }
+
+    /// Whether rules remember something here.
+    pub(super) fn remembers(&self) -> bool {
+        self.each_hot().next().is_some()
+            || self.flow.has_rules()
+            || self.breakers.iter().next().is_some()
+    }
+
     /// Whether a link looks at more than a call that nothing limits.
     fn has_work_for(&self, link: &Link) -> bool {
         match link {
-            Link::Authority => self.authority.is_some(),
+            Link::Authority => !self.authority.is_empty(),
             Link::Gateway => self.gateway.is_some(),
             Link::Param => self.hot.is_some(),
             Link::DefaultBreaker => self.breakers.has_work(true),
@@ -133,7 +186,8 @@ impl Body {
 
     fn compile(&mut self, rules: &Rules, resource: &Resource) {
         let (name, room) = (&resource.name, &resource.shared.room);
-        self.authority = rules.authority.of(name).next().cloned();
+        let most = if *name == Name::EveryPattern { usize::MAX } else { 1 };
+        self.authority = rules.authority.of(name).take(most).cloned().collect();
         let gateway: Vec<GatewayFlowRule> =
             rules.gateway.of(name).map(|rule| GatewayFlowRule::clone(rule)).collect();
         hot::replace_gateway(&mut self.gateway, &gateway, room);

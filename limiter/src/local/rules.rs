@@ -23,6 +23,8 @@ pub(super) struct Rules {
     pub(super) default_degrade: Arc<DefaultDegrade>,
     /// Resources that flow rules of others compare with.
     pub(super) related: Arc<HashSet<Box<str>, RandomState>>,
+    /// Contexts whose calls flow rules compare.
+    pub(super) entrances: Arc<HashSet<Box<str>, RandomState>>,
 }
 
 /// The breakers of resources that have no rule of their own.
@@ -87,11 +89,12 @@ impl<R: ForResource> Indexed<R> {
     pub(super) fn of<'s>(&'s self, name: &'s Name) -> impl Iterator<Item = &'s Arc<R>> {
         let named = match name {
             Name::Own(text) => self.by_name.get(&**text),
-            Name::Patterns(_) | Name::Other => None,
+            Name::Patterns(_) | Name::EveryPattern | Name::Other => None,
         };
         let is_for = move |pattern: &Pattern, rule: &R| match name {
             Name::Own(text) => pattern.is_match(text),
             Name::Patterns(texts) => texts.split(BETWEEN).any(|text| text == rule.resource()),
+            Name::EveryPattern => true,
             Name::Other => false,
         };
         let matching = self.by_pattern.iter().filter(move |(pattern, rule)| is_for(pattern, rule));
@@ -128,9 +131,16 @@ impl Rules {
 
     /// To be called when the flow rules are others.
     pub(super) fn relate(&mut self) {
-        let rules = self.flow.all().iter().filter(|rule| rule.strategy == Strategy::Relate);
-        self.related =
-            Arc::new(rules.filter_map(|rule| rule.ref_resource().map(Box::from)).collect());
+        let names = |strategy| {
+            let rules = self.flow.all().iter().filter(move |rule| rule.strategy == strategy);
+            Arc::new(rules.filter_map(|rule| rule.ref_resource().map(Box::from)).collect())
+        };
+        (self.related, self.entrances) = (names(Strategy::Relate), names(Strategy::Chain));
+    }
+
+    /// Whether any rule is for the resource by name, or compares with it.
+    pub(super) fn need(&self, name: &Name) -> bool {
+        matches!(name, Name::Own(text) if self.names(text))
     }
 
     /// The texts of all patterns that the resource matches, for [`Name::Patterns`]; `None` when

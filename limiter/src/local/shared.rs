@@ -10,6 +10,7 @@ use super::{
     chain::Chain,
     context::{Context, Entrance},
     inbound::Inbound,
+    param::Counted,
     rules::Rules,
 };
 use crate::{
@@ -35,7 +36,12 @@ pub(super) struct Shared {
     contexts: Swap<Vec<ContextHandle>>,
     by_name: Mutex<ByName>,
     observers: Swap<Vec<Arc<dyn Observer>>>,
-    overflow: [AtomicU64; 3],
+    overflow: [AtomicU64; 4],
+    /// Nodes of all resources, as [`Nodes::extra`](super::node::Nodes::extra) counts them.
+    nodes: AtomicU64,
+    /// What hot-parameter rules of resources that are gone had counted: values without room, and
+    /// calls without the argument.
+    gone: [AtomicU64; 2],
     /// Memory for hot values.
     pub(super) room: Room,
     pub(super) inbound: Inbound,
@@ -45,6 +51,7 @@ pub(super) struct Shared {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Above {
     Resources,
+    Patterns,
     Contexts,
     Origins,
 }
@@ -66,6 +73,8 @@ impl Shared {
             by_name: Mutex::new(by_name),
             observers: Swap::new(Vec::new()),
             overflow: Default::default(),
+            nodes: AtomicU64::new(0),
+            gone: Default::default(),
             room: Room::of(settings.values, settings.values_bytes),
             inbound: Inbound::default(),
         }
@@ -107,12 +116,15 @@ impl Shared {
         self.chain.load()
     }
 
-    /// Replaces the rules by what `change` makes of them, unless that is nothing new.
-    pub(super) fn change(&self, change: impl FnOnce(&Rules) -> Option<Rules>) {
+    /// Replaces the rules by what `change` makes of them, unless that is nothing new, and then
+    /// tells of it before they are changed again.
+    pub(super) fn change(&self, change: impl FnOnce(&Rules) -> Option<Rules>, tell: impl FnOnce()) {
         let _changing = lock(&self.changing);
-        if let Some(rules) = change(&self.rules.hold()) {
+        let changed = change(&self.rules.hold());
+        if let Some(rules) = changed {
             self.rules.swap(Arc::new(rules));
             self.revision.fetch_add(1, Ordering::Release);
+            tell();
         }
     }
 
@@ -144,21 +156,31 @@ impl Shared {
         self.contexts.hold()
     }
 
-    /// The context of that name. Above the bound it counts with others, under its own name.
+    /// The context of that name. Above the bound it counts with others, under its own name, unless
+    /// a rule names it.
     pub(super) fn context(&self, name: &str) -> ContextHandle {
         let mut by_name = lock(&self.by_name);
         if let Some(context) = by_name.get(name) {
             return context.clone();
         }
-        if self.contexts.hold().len() < self.settings.contexts.max(1) {
+        let has_room = self.contexts.hold().len() < self.settings.contexts.max(1);
+        if has_room || self.rules.hold().entrances.contains(name) {
             return self.add_context(&mut by_name, name);
         }
         self.note(Above::Contexts);
-        let other = match by_name.get(OVERFLOW) {
-            Some(other) => other.clone(),
-            None => self.add_context(&mut by_name, OVERFLOW),
-        };
-        ContextHandle(Arc::new(Context { name: name.into(), node: Arc::clone(&other.0.node) }))
+        let other = self.known_context(&mut by_name, OVERFLOW);
+        let node = Arc::clone(&other.0.node);
+        ContextHandle(Arc::new(Context { name: name.into(), node, is_above: true }))
+    }
+
+    /// The entrance of that name, whatever the bound.
+    pub(super) fn entrance(&self, name: &str) -> Arc<Entrance> {
+        Arc::clone(&self.known_context(&mut lock(&self.by_name), name).0.node)
+    }
+
+    fn known_context(&self, by_name: &mut ByName, name: &str) -> ContextHandle {
+        let known = by_name.get(name).cloned();
+        known.unwrap_or_else(|| self.add_context(by_name, name))
     }
 
     fn add_context(&self, by_name: &mut ByName, name: &str) -> ContextHandle {
@@ -180,15 +202,51 @@ impl Shared {
 
     pub(super) fn overflow(&self) -> Overflow {
         // Relaxed: as in `note`.
-        let [resources, contexts, origins] =
+        let [resources, patterns, contexts, origins] =
             self.overflow.each_ref().map(|count| count.load(Ordering::Relaxed));
-        Overflow { resources, contexts, origins }
+        Overflow { resources, patterns, contexts, origins }
     }
+
+    /// Counts on what a resource had counted that is gone.
+    pub(super) fn keep(&self, counted: Counted) {
+        for (kept, more) in self.gone.iter().zip([counted.overflow_uses, counted.missing]) {
+            // Relaxed: each count is the whole state.
+            kept.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
+    /// What was counted on.
+    pub(super) fn gone(&self) -> Counted {
+        // Relaxed: as in `keep`.
+        let [overflow_uses, missing] =
+            self.gone.each_ref().map(|count| count.load(Ordering::Relaxed));
+        Counted { overflow_uses, missing }
+    }
+
+    /// Counts one more node, if there is room or `must` be.
+    pub(super) fn claim_node(&self, must: bool) -> bool {
+        // Relaxed: the count is the whole state.
+        let has_room = self.nodes.fetch_add(1, Ordering::Relaxed) < whole(self.settings.nodes);
+        if !has_room && !must {
+            self.release_nodes(1);
+        }
+        has_room || must
+    }
+
+    /// So many nodes are gone.
+    pub(super) fn release_nodes(&self, nodes: usize) {
+        // Relaxed: as in `claim_node`.
+        self.nodes.fetch_sub(whole(nodes), Ordering::Relaxed);
+    }
+}
+
+fn whole(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 fn own_context(name: &str, id: u32) -> ContextHandle {
     let node = Arc::new(Entrance { name: name.into(), id });
-    ContextHandle(Arc::new(Context { name: name.into(), node }))
+    ContextHandle(Arc::new(Context { name: name.into(), node, is_above: false }))
 }
 
 impl fmt::Debug for Shared {

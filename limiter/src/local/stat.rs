@@ -50,7 +50,8 @@ pub(crate) struct Stat {
     booked: u64,
     /// Calls in progress.
     threads: i64,
-    /// Made when the first bucket ends, so a node that is used once stays small.
+    /// Made when the first bucket ends, so a node that is used once stays small, and given back
+    /// when nothing was counted for a minute.
     minute: Option<Box<Minute>>,
 }
 
@@ -181,6 +182,18 @@ impl Stat {
         Some(wait)
     }
 
+    /// Gives back the minute if nothing is in it at `now`. True when nothing was counted for a
+    /// minute, so that a new node would show and decide the same.
+    pub(crate) fn rest(&mut self, now: Tick) -> bool {
+        self.advance(now);
+        let second = self.second();
+        self.minute.take_if(|minute| minute.is_over(second));
+        let nothing = Counts::default();
+        self.minute.is_none()
+            && (self.head, self.last) == (nothing, nothing)
+            && (self.booked, self.threads) == (0, 0)
+    }
+
     /// Adds the last second of another node, and its calls in progress. It was brought to the tick
     /// of this one, or has seen a later one, to which this one goes.
     pub(crate) fn add_second(&mut self, other: &Self) {
@@ -255,6 +268,21 @@ mod tests {
         stat.block(4);
         let reading = stat.reading();
         assert_eq!((reading.pass_qps, reading.block_qps), (3.0, 4.0));
+    }
+
+    #[test]
+    fn a_node_rests_when_nothing_of_it_counts() {
+        let mut stat = Stat::default();
+        assert!(stat.rest(Tick::from_ms(T)));
+        let now = at(&mut stat, 600);
+        stat.take(1);
+        assert!(!stat.rest(now));
+        stat.complete(1, 0, true);
+        assert!(stat.borrow(now, 1, 2.0).is_some());
+        assert!(!stat.rest(Tick::from_ms(T + 59_999)) && stat.minute.is_some());
+        assert!(stat.rest(Tick::from_ms(T + 60_000)) && stat.minute.is_none());
+        stat.begin();
+        assert!(!stat.rest(Tick::from_ms(T + 999_000)), "it is called");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The call tree: which resource is called from where (`machine-root`, its entrances, and the
 //! resources below).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{LocalEngine, NodeReading};
 use crate::Tick;
@@ -27,12 +27,16 @@ struct Leaf {
     reading: NodeReading,
 }
 
+/// The nodes called from within the same resource, by the name of that.
+type ByParent = BTreeMap<Option<Box<str>>, Vec<Leaf>>;
+
 impl LocalEngine {
-    /// The call tree in preorder: each node stands before those below it.
+    /// The call tree in preorder: each node stands before those below it. What was called from
+    /// a resource that is gone stands below the entrance.
     #[must_use]
     pub fn tree(&self, now: Tick) -> Vec<TreeNode> {
         // By entrance, and by the resource that they are called from.
-        let mut below: BTreeMap<u32, BTreeMap<Option<Box<str>>, Vec<Leaf>>> = BTreeMap::new();
+        let mut below: BTreeMap<u32, ByParent> = BTreeMap::new();
         self.each(now, |name, body| {
             for (node, stat) in body.nodes.contexts() {
                 let entrance = below.entry(node.entrance.id).or_default();
@@ -45,17 +49,29 @@ impl LocalEngine {
         for context in self.shared.contexts().iter() {
             let entrance = &context.0.node;
             let mut leaves = below.remove(&entrance.id).unwrap_or_default();
-            let mut next = leaves.remove(&None).unwrap_or_default();
-            let of_next: Vec<NodeReading> = next.iter().map(|leaf| leaf.reading).collect();
-            let reading = sum(&of_next);
+            let mut below = leaves.remove(&None).unwrap_or_default();
+            for gone in parents_gone(&below, &leaves) {
+                below.extend(leaves.remove(&gone).unwrap_or_default());
+            }
+            let (at, mut right_below) = (tree.len(), Vec::new());
+            let name = entrance.name.clone();
+            tree.push(TreeNode { name, depth: 1, reading: NodeReading::default() });
+            loop {
+                right_below.extend(below.iter().map(|leaf| leaf.reading));
+                let mut next: Vec<_> = below.into_iter().rev().map(|leaf| (2, leaf)).collect();
+                while let Some((depth, Leaf { resource, reading })) = next.pop() {
+                    let inner = leaves.remove(&Some(resource.clone())).unwrap_or_default();
+                    tree.push(TreeNode { name: resource, depth, reading });
+                    next.extend(inner.into_iter().rev().map(|leaf| (depth + 1, leaf)));
+                }
+                // Those are below each other: one was gone, and came back called from the other.
+                let Some((_, others)) = leaves.pop_first() else { break };
+                below = others;
+            }
+            let reading = sum(&right_below);
             readings.push(reading);
-            tree.push(TreeNode { name: entrance.name.clone(), depth: 1, reading });
-            next.reverse();
-            let mut next: Vec<(usize, Leaf)> = next.into_iter().map(|leaf| (2, leaf)).collect();
-            while let Some((depth, Leaf { resource, reading })) = next.pop() {
-                let inner = leaves.remove(&Some(resource.clone())).unwrap_or_default();
-                tree.push(TreeNode { name: resource, depth, reading });
-                next.extend(inner.into_iter().rev().map(|leaf| (depth + 1, leaf)));
+            if let Some(entrance) = tree.get_mut(at) {
+                entrance.reading = reading;
             }
         }
         if let Some(root) = tree.first_mut() {
@@ -63,6 +79,15 @@ impl LocalEngine {
         }
         tree
     }
+}
+
+/// The parents in `leaves` that are no nodes themselves.
+fn parents_gone(below: &[Leaf], leaves: &ByParent) -> Vec<Option<Box<str>>> {
+    let nodes = below.iter().chain(leaves.values().flatten());
+    let known: BTreeSet<&str> = nodes.map(|leaf| &*leaf.resource).collect();
+    let is_gone =
+        |parent: &&Option<Box<str>>| parent.as_ref().is_some_and(|p| !known.contains(&**p));
+    leaves.keys().filter(is_gone).cloned().collect()
 }
 
 /// What an entrance shows (`EntranceNode.java`): sums, and the average response time weighted by

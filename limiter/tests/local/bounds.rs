@@ -83,23 +83,44 @@ fn a_rule_that_comes_later_finds_the_resource_above_the_bound() {
 
 #[test]
 fn contexts_above_the_bound_share_a_node_and_keep_their_names() {
-    let engine = small(r#"[{"resource": "r", "count": 1, "strategy": 2, "refResource": "third"}]"#);
+    let engine = small("[]");
     let call = |name| {
         let context = engine.context(name);
-        let step = engine.enter(at(0), Call::new("r").context(&context));
-        matches!(step, limiter::local::Step::Passed(_))
+        drop(pass(engine.enter(at(0), Call::new("r").context(&context))));
+        context.name().to_owned()
     };
-    assert!(call("first") && call("second"));
+    for name in ["first", "second", "third", "fourth"] {
+        assert_eq!(call(name), name);
+    }
     // The node of "second" is that of all further contexts.
-    assert!(!call("third"), "its rule compares the shared node");
-    assert!(call("fourth"));
     let entrances = engine.tree(at(0)).into_iter().filter(|node| node.depth == 1);
-    let names: Vec<_> = entrances.map(|node| node.name).collect();
-    assert_eq!(names, ["sentinel_default_context", "first", OVERFLOW].map(Box::from));
+    let passed: Vec<_> = entrances.map(|node| (node.name, node.reading.total_pass)).collect();
+    let expected = [("sentinel_default_context", 0), ("first", 1), (OVERFLOW, 3)];
+    assert_eq!(passed, expected.map(|(name, passed)| (name.into(), passed)));
     assert_eq!(engine.overflow().contexts, 3);
-    let inner = engine.context("third");
-    let outer = pass(engine.enter(at(0), Call::new("outer").context(&inner)));
-    block(engine.enter(at(0), Call::new("r").parent(&outer)));
+}
+
+#[test]
+fn a_context_above_the_bound_that_a_rule_names_has_its_own_counters() {
+    let rule = r#"[{"resource": "r", "count": 1, "strategy": 2, "refResource": "web"}]"#;
+    for is_loaded_first in [true, false] {
+        let engine = small(if is_loaded_first { rule } else { "[]" });
+        let [web, _, batch] = ["web", "other", "batch"].map(|name| {
+            // So that there is no room for it.
+            assert_eq!(engine.context("first").name(), "first");
+            engine.context(name)
+        });
+        engine.load_flow(flow(rule));
+        let call = |context| engine.enter(at(0), Call::new("r").context(context));
+        drop((pass(call(&batch)), pass(call(&batch))));
+        drop(pass(call(&web)));
+        block(call(&web));
+        drop(pass(call(&batch)));
+        let inside = Call::new("outer").context(&web);
+        let outer = pass(engine.enter(at(0), inside));
+        block(engine.enter(at(0), Call::new("r").parent(&outer)));
+        assert!(engine.tree(at(0)).iter().any(|node| &*node.name == "web"));
+    }
 }
 
 #[test]

@@ -3,14 +3,17 @@
 use std::{borrow::Cow, sync::Arc};
 
 use limiter::{
-    Param,
-    local::{Arg, BlockKind, BreakerState, Call, GatewayRequest, LocalEngine, LocalSettings, Step},
+    Param, Tick,
+    local::{
+        Arg, BlockKind, BreakerState, Call, GatewayRequest, LocalEngine, LocalSettings, Seen, Slot,
+        Step,
+    },
     rule::{
         Contents, ParamRule, ResourceMode, parse, parse_authority, parse_degrade, parse_gateway,
     },
 };
 
-use crate::support::{at, block, engine, node, pass, passes, wait, with_flow};
+use crate::support::{at, block, engine, flow, node, pass, passes, wait, with_flow};
 
 fn param(rules: &str) -> Vec<ParamRule> {
     parse(rules, "test", "", Contents::Param, false).unwrap().rules.param
@@ -307,4 +310,72 @@ fn a_name_and_a_pattern_spelled_alike_are_two_for_who_may_call_and_a_second_one_
     let loaded = engine.load_authority(rules);
     assert_eq!((loaded.rules, &loaded.refused[..]), (2, &["a.b".into()][..]));
     assert!(passes("a.b", "x") && !passes("a.b", "y"), "the first still counts");
+}
+
+const TRIPS_AT_ONCE: &str =
+    r#"[{"resource": "r", "grade": 2, "count": 0, "timeWindow": 1, "minRequestAmount": 1}]"#;
+
+/// An engine whose resource `r` has failed once, so that its breaker probes from 1 000 on.
+fn tripped() -> Arc<LocalEngine> {
+    let engine = engine();
+    engine.load_degrade(parse_degrade(TRIPS_AT_ONCE, "test").unwrap().rules);
+    let mut entry = pass(engine.enter(at(0), Call::new("r")));
+    entry.fail();
+    entry.exit(at(0));
+    engine
+}
+
+fn breaker(engine: &LocalEngine, ms: u64) -> (BreakerState, Option<Tick>) {
+    let reading = engine.breakers(at(ms), "r").remove(0);
+    (reading.state, reading.retry_at)
+}
+
+#[test]
+fn a_breaker_whose_probe_hangs_for_ever_heals() {
+    let engine = tripped();
+    let enter = |ms| engine.enter(at(ms), Call::new("r"));
+    let hangs = pass(enter(1_000));
+    block(enter(1_999));
+    std::mem::forget(pass(enter(2_000)));
+    assert_eq!(breaker(&engine, 2_999), (BreakerState::HalfOpen, Some(at(3_000))));
+    block(enter(2_999));
+    pass(enter(3_600_000)).exit(at(3_600_000));
+    assert_eq!(breaker(&engine, 3_600_000), (BreakerState::Closed, None));
+    drop(hangs);
+    assert_eq!(node(&engine, 3_600_000, "r").threads, 1, "the one that was leaked");
+}
+
+#[test]
+fn a_probe_that_is_refused_behind_or_given_up_in_a_queue_opens_the_breaker_again() {
+    #[derive(Debug)]
+    struct Refuses;
+    impl Slot for Refuses {
+        fn enter(&self, _: Tick, call: &Seen<'_>) -> Result<(), Box<str>> {
+            if call.origin == "bad" { Err("bad".into()) } else { Ok(()) }
+        }
+    }
+    let opens = |ms| (BreakerState::Open, Some(at(ms)));
+    let engine = tripped();
+    engine.insert_slot(0, Arc::new(Refuses));
+    block(engine.enter(at(1_000), Call::new("r").origin("bad")));
+    assert_eq!(breaker(&engine, 1_000), opens(2_000));
+    // One that hangs is overtaken by one that is refused: whose end is whose stays known.
+    let hangs = pass(engine.enter(at(2_000), Call::new("r")));
+    block(engine.enter(at(3_000), Call::new("r").origin("bad")));
+    assert_eq!(breaker(&engine, 3_000), opens(4_000));
+    drop(hangs);
+    assert_eq!(breaker(&engine, 3_000), opens(4_000));
+    // A queue stands before the breakers, so who waits there is no probe yet.
+    engine.load_flow(flow(
+        r#"[{"resource": "r", "count": 1, "controlBehavior": 2, "maxQueueingTimeMs": 9000}]"#,
+    ));
+    drop(pass(engine.enter(at(4_000), Call::new("r"))));
+    assert_eq!(breaker(&engine, 4_000), (BreakerState::Closed, None));
+    let mut entry = pass(wait(engine.enter(at(4_000), Call::new("r")), 1_000).resume(at(5_000)));
+    entry.fail();
+    entry.exit(at(5_000));
+    drop(wait(engine.enter(at(6_000 - 1), Call::new("r")), 1));
+    assert_eq!(breaker(&engine, 6_000), opens(6_000));
+    drop(pass(wait(engine.enter(at(6_000), Call::new("r")), 1_000).resume(at(7_000))));
+    assert_eq!(breaker(&engine, 7_000), (BreakerState::Closed, None));
 }

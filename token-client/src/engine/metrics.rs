@@ -11,12 +11,13 @@
 //! | `tollgate_local_hot_values{resource}` | values that have a counter of their own |
 //! | `tollgate_local_hot_values_over_total{resource}` | times that a value found no room for one |
 //! | `tollgate_local_breaker_state{resource,breaker,grade}` | 0 closed, 1 open, 2 half open; `breaker` is the place in the order of checking |
-//! | `tollgate_local_over_bound_total{what}` | uses of `resources`, `contexts` and `origins` above their bounds |
+//! | `tollgate_local_over_bound_total{what}` | uses of `resources`, sets of `patterns`, `contexts` and `origins` above their bounds |
 //! | `tollgate_local_load`, `tollgate_local_cpu_ratio` | what system rules know of the machine; -1 unknown |
 //!
 //! The resource `__total_inbound_traffic__` is all inbound calls. The first [`RESOURCES_SHOWN_MAX`]
 //! resources that are seen have series of their own; the others are added up as `__other__`, where
-//! breakers are not shown.
+//! breakers are not shown. A resource that was not called for a minute, and that no rule names, has
+//! no series until it is called again; what its rules counted goes on in `__other__`.
 
 mod families;
 
@@ -29,7 +30,7 @@ use std::{
 
 use limiter::{
     Clock, Tick,
-    local::{BreakerReading, LocalEngine, NodeReading, OVERFLOW, TOTAL_INBOUND},
+    local::{BreakerReading, LocalEngine, NodeReading, OVERFLOW, ParamReading, TOTAL_INBOUND},
 };
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
@@ -44,7 +45,8 @@ pub(super) const RESOURCES_SHOWN_MAX: usize = 1_000;
 pub(super) struct Shown {
     local: Arc<LocalEngine>,
     clock: Arc<dyn Clock>,
-    /// The resources with series of their own. They stay, or counters would go back.
+    /// The resources with series of their own. They stay while the engine has them, or counters
+    /// would go back.
     names: Mutex<HashSet<Box<str>>>,
 }
 
@@ -81,7 +83,10 @@ impl Shown {
     fn rows(&self, now: Tick) -> Rows {
         let mut rows = Rows::new();
         rows.entry(TOTAL_INBOUND.into()).or_default().add(&self.local.inbound(now));
-        for resource in self.local.resources(now) {
+        let resources = self.local.resources(now);
+        let known: HashSet<&str> = resources.iter().map(|resource| &*resource.name).collect();
+        lock(&self.names).retain(|name| known.contains(&**name));
+        for resource in resources {
             let name = self.shown_as(resource.name);
             let is_own = &*name != OVERFLOW;
             let row = rows.entry(name).or_default();
@@ -93,6 +98,12 @@ impl Shown {
             if is_own {
                 row.breakers.extend(resource.breakers);
             }
+        }
+        let gone = self.local.params_gone();
+        if gone != ParamReading::default() {
+            let row = rows.entry(OVERFLOW.into()).or_default();
+            row.param_missing += gone.param_missing;
+            row.values_over += gone.overflow_uses;
         }
         rows
     }

@@ -43,9 +43,8 @@ impl Model<'_> {
     fn ask(&mut self, now: u64) -> Gate {
         match self.turned.last() {
             None | Some((_, BreakerState::Closed)) => Gate::Pass,
-            Some((_, BreakerState::HalfOpen)) => Gate::Refuse,
-            Some((opened, BreakerState::Open)) => {
-                if now - opened < u64::from(self.rule.time_window_sec) * 1_000 {
+            Some((since, BreakerState::Open | BreakerState::HalfOpen)) => {
+                if now - since < u64::from(self.rule.time_window_sec) * 1_000 {
                     return Gate::Refuse;
                 }
                 self.turn(now, BreakerState::HalfOpen);
@@ -156,7 +155,7 @@ proptest! {
                 ),
             }
             prop_assert_eq!(breaker.state(), model.state());
-            prop_assert_eq!(breaker.retry_at().is_some(), model.state() == BreakerState::Open);
+            prop_assert_eq!(breaker.retry_at().is_some(), model.state() != BreakerState::Closed);
         }
     }
 }

@@ -206,3 +206,17 @@ fn a_good_probe_starts_the_window_anew() {
     assert_eq!((case.call(1_000, false), case.0.state()), (Gate::Probe, Closed));
     assert_eq!([case.errors(1_000, 1), case.errors(1_000, 1)], [Closed, Open]);
 }
+
+#[test]
+fn a_probe_that_never_ends_is_followed_by_another_each_time_window() {
+    let mut case = Case::new(r#""grade": 2, "count": 0, "timeWindow": 2, "minRequestAmount": 1"#);
+    assert_eq!(case.errors(0, 1), Open);
+    assert_eq!((case.ask(2_000), case.0.retry_at()), (Gate::Probe, Some(at(4_000))));
+    assert_eq!((case.ask(3_999), case.0.state()), (Gate::Refuse, HalfOpen));
+    assert_eq!((case.ask(9_000), case.0.state()), (Gate::Probe, HalfOpen));
+    assert_eq!([case.ask(9_000), case.ask(10_999)], [Gate::Refuse; 2]);
+    assert_eq!((case.call(11_000, true), case.0.state()), (Gate::Probe, Open));
+    // That of 2 000 ends after all, and decides nothing.
+    assert_eq!(case.slow(11_001, 9_001), Open);
+    assert_eq!((case.call(13_000, false), case.0.state()), (Gate::Probe, Closed));
+}

@@ -29,6 +29,11 @@ impl Window {
         self.total += 1;
     }
 
+    /// Whether nothing is in the window of `now`.
+    pub(super) fn is_over(&self, now: Tick) -> bool {
+        self.total == 0 || now.ms() / self.interval_ms > self.number
+    }
+
     pub(super) fn clear(&mut self) {
         (self.bad, self.total) = (0, 0);
     }
@@ -53,5 +58,9 @@ mod tests {
         assert_eq!(counted(&[999, 1_000]), (0, 1));
         assert_eq!(counted(&[1_001, 1_999, 50_000]), (0, 1));
         assert_eq!(counted(&[1_000, 999]), (1, 2), "an older tick counts as the last");
+        let mut window = Window::new(1_000);
+        assert!(window.is_over(Tick(0)));
+        window.count(Tick::from_ms(1_500), false);
+        assert!(!window.is_over(Tick::from_ms(1_999)) && window.is_over(Tick::from_ms(2_000)));
     }
 }

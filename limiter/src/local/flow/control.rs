@@ -111,6 +111,43 @@ impl Control {
         })
     }
 
+    /// Goes on where the control of the rule before ends, as far as both remember the same: who
+    /// waits in line, and how warm the service is.
+    pub(super) fn adopt(&mut self, old: &Self) {
+        let (warmth, line) = (old.warmth(), old.line());
+        match self {
+            Self::WarmUp { curve, reserve } => {
+                *reserve = warmth.map_or(*reserve, |(old, kept)| refit(curve, old, kept));
+            }
+            Self::Pacing { queue, line: own } => {
+                *own = line.map_or(*own, |(line, pace)| queue.line_from(line, pace));
+            }
+            Self::WarmUpPacing { pacing, state } => {
+                let curve = pacing.curve();
+                let reserve =
+                    warmth.map_or(*state.reserve(), |(old, kept)| refit(curve, old, kept));
+                *state = pacing.state_from(reserve, line.unwrap_or((*state.line(), pacing.rate())));
+            }
+            Self::Threads { .. } | Self::Reject { .. } | Self::Open | Self::Never => {}
+        }
+    }
+
+    fn warmth(&self) -> Option<(&WarmUpCurve, Reserve)> {
+        match self {
+            Self::WarmUp { curve, reserve } => Some((curve, *reserve)),
+            Self::WarmUpPacing { pacing, state } => Some((pacing.curve(), *state.reserve())),
+            _ => None,
+        }
+    }
+
+    fn line(&self) -> Option<(Line, Rate)> {
+        match self {
+            Self::Pacing { queue, line } => Some((*line, queue.rate())),
+            Self::WarmUpPacing { pacing, state } => Some((*state.line(), pacing.rate())),
+            _ => None,
+        }
+    }
+
     /// Whether `n` more tokens may go, now or later. Windows only look; queues book.
     #[inline]
     pub(super) fn check(&mut self, now: Tick, seen: &impl Counters, n: u64) -> Verdict {
@@ -139,6 +176,20 @@ impl Control {
         }
     }
 
+    /// Whether nothing that it remembers counts at `now`: nobody waits, and the service is cold.
+    pub(super) fn is_idle(&self, now: Tick) -> bool {
+        match self {
+            Self::Threads { .. } | Self::Reject { .. } | Self::Open | Self::Never => true,
+            Self::WarmUp { curve, reserve } => {
+                let mut reserve = *reserve;
+                curve.advance(&mut reserve, now, 0);
+                curve.is_cold(&reserve)
+            }
+            Self::Pacing { queue, line } => queue.is_idle(line, now),
+            Self::WarmUpPacing { pacing, state } => pacing.is_idle(state, now),
+        }
+    }
+
     /// Whether asking twice books twice.
     pub(super) const fn is_queue(&self) -> bool {
         matches!(self, Self::Pacing { .. } | Self::WarmUpPacing { .. })
@@ -153,11 +204,7 @@ impl Control {
     }
 
     pub(super) fn warm_up(&self) -> Option<WarmUpReading> {
-        let (curve, reserve) = match self {
-            Self::WarmUp { curve, reserve } => (curve, reserve),
-            Self::WarmUpPacing { pacing, state } => (pacing.curve(), state.reserve()),
-            _ => return None,
-        };
+        let (curve, reserve) = self.warmth()?;
         Some(WarmUpReading {
             warning: curve.warning(),
             max: curve.max(),
@@ -165,6 +212,12 @@ impl Control {
             stored: reserve.tokens(),
         })
     }
+}
+
+/// As warm as `kept` is on the curve of the rule before.
+fn refit(curve: &WarmUpCurve, old: &WarmUpCurve, mut kept: Reserve) -> Reserve {
+    curve.adopt(&mut kept, old);
+    kept
 }
 
 impl From<Paced> for Verdict {

@@ -78,6 +78,13 @@ impl Whose {
 }
 
 impl Guard {
+    /// Whether `rule` is this one's with other numbers: for the same calls and compared with the
+    /// same counters, and with the `same_behavior` or another.
+    pub(super) fn is_followed_by(&self, rule: &FlowRule, same_behavior: bool) -> bool {
+        subject(&self.rule) == subject(rule)
+            && (self.rule.behavior == rule.behavior) == same_behavior
+    }
+
     /// Lets a call that was refused borrow from the next bucket, if it may and there is room.
     /// Another resource's future is not lent.
     pub(super) fn borrow(
@@ -95,4 +102,8 @@ impl Guard {
         nodes.split();
         nodes.stat(target)?.borrow(ask.now, ask.n, count)
     }
+}
+
+fn subject(rule: &FlowRule) -> (&str, bool, &str, Strategy, Option<&str>) {
+    (&rule.resource, rule.regex, rule.limit_app(), rule.strategy, rule.ref_resource())
 }

@@ -26,6 +26,11 @@ pub(super) struct Level {
 }
 
 impl Bucket {
+    /// Tokens that are not in the bucket. It may have been a larger one before the rule changed.
+    fn used(&self, level: &Level) -> u64 {
+        level.used.min(self.capacity)
+    }
+
     /// Tokens that come in `ns`, which is a period or more.
     fn refill(&self, ns: u64) -> u64 {
         let tokens = u128::from(ns) * u128::from(self.limit) / u128::from(self.period_ns);
@@ -50,9 +55,9 @@ impl Decide for Bucket {
         }
         let passed = now.0.saturating_sub(level.since.0);
         let (since, left) = if passed > self.period_ns {
-            (now, level.used.saturating_sub(self.refill(passed)))
+            (now, self.used(level).saturating_sub(self.refill(passed)))
         } else {
-            (level.since, level.used)
+            (level.since, self.used(level))
         };
         let used = left.saturating_add(n.into());
         if used > self.capacity {
@@ -73,7 +78,7 @@ impl Measure for Bucket {
     /// Full again: the next call finds what a new value would.
     fn is_idle(self, level: &Level, now: Tick) -> bool {
         let passed = now.0.saturating_sub(level.since.0);
-        level.used == 0 || (passed > self.period_ns && self.refill(passed) >= level.used)
+        level.used == 0 || (passed > self.period_ns && self.refill(passed) >= self.used(level))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     cluster::{
         key::{Key, KeyRef},
         limit::whole,
-        values::{Measure, Room, Values},
+        values::{At, Measure, Room, Values},
     },
     rule::ParamRule,
 };
@@ -62,6 +62,29 @@ impl<D: Decide> Keyed<D> {
         }
     }
 
+    /// Goes on with what the values have used by `old`, the same rule with other numbers. A value
+    /// that got a threshold of its own, or lost it, takes what it has used along.
+    pub(super) fn adopt(&mut self, mut old: Self, now: Tick, room: &Room) {
+        for (key, (numbers, counter)) in &mut self.items {
+            if let Some((_, known)) = old.items.remove(key) {
+                *counter = known;
+                continue;
+            }
+            let at = old.values.at(key.as_ref());
+            *counter = match at {
+                At::Own(_) => std::mem::take(old.values.get_mut(at)),
+                At::Shared => numbers.begin(old.values.peek(at)),
+            };
+            old.values.unmake(at);
+        }
+        self.values = old.values;
+        for (key, (_, counter)) in old.items {
+            if !self.numbers.is_idle(&counter, now) {
+                self.values.put(key.as_ref(), self.numbers, counter, room, true);
+            }
+        }
+    }
+
     /// Takes `n` tokens of the value; none at all change nothing.
     pub(super) fn ask(&mut self, key: KeyRef<'_>, now: Tick, n: u32, room: &Room) -> Answer {
         let item = self.items.get_mut(&key);
@@ -85,6 +108,13 @@ impl<D: Decide> Keyed<D> {
     /// Forgets idle values; true when there may be more.
     pub(super) fn tidy(&mut self, now: Tick, room: &Room) -> bool {
         self.values.tidy(self.numbers, now, room, BATCH)
+    }
+
+    /// Whether nothing that values have used counts any more.
+    pub(super) fn is_idle(&self, now: Tick) -> bool {
+        self.values.len() == 0
+            && self.values.shared_is_idle(self.numbers, now)
+            && self.items.values().all(|(numbers, counter)| numbers.is_idle(counter, now))
     }
 
     /// Values with a counter that came with a call.

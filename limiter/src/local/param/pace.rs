@@ -20,8 +20,9 @@ pub(super) struct Pace {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Turn {
     at: Tick,
-    /// The most that one of its calls has cost in nanoseconds; none of a value that is new.
-    widest: u64,
+    /// The most tokens that one of its calls has asked for; none of a value that is new. What they
+    /// take is another thing once the rule has other numbers.
+    widest: u32,
 }
 
 /// From this cost on Sentinel's rounding to the millisecond is at most 5 % off.
@@ -64,7 +65,7 @@ impl Decide for Pace {
         if wait > Duration::ZERO && wait >= Duration::from_nanos(self.longest_ns) {
             return Answer::Block;
         }
-        *turn = Turn { at, widest: turn.widest.max(cost) };
+        *turn = Turn { at, widest: turn.widest.max(n) };
         if wait.is_zero() { Answer::Pass } else { Answer::Wait(wait) }
     }
 }
@@ -80,7 +81,9 @@ impl Measure for Pace {
     /// than all before it may find its value forgotten, and then goes at once, too: the next one
     /// pays for it.
     fn is_idle(self, turn: &Turn, now: Tick) -> bool {
-        turn.widest == 0 || now.0.saturating_sub(turn.at.0) >= turn.widest.max(KEPT)
+        // Where nothing passes no cost is known, and none is needed.
+        let cost = if self.limit == 0 { 0 } else { self.cost_ns(turn.widest) };
+        turn.widest == 0 || now.0.saturating_sub(turn.at.0) >= cost.max(KEPT)
     }
 }
 

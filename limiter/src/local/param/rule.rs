@@ -1,5 +1,7 @@
 //! One hot-parameter rule with what its values have used.
 
+use std::mem::discriminant;
+
 use foldhash::quality::RandomState;
 use hashbrown::HashMap;
 
@@ -79,6 +81,25 @@ impl HotRule {
         Some(cluster.flow_id)
     }
 
+    /// Whether this is `old` with other numbers: for the same argument, and of the same kind.
+    pub(super) fn follows(&self, old: &Self) -> bool {
+        let subject = |rule: &ParamRule| (rule.param_idx, rule.regex);
+        subject(&self.rule) == subject(&old.rule)
+            && self.rule.resource == old.rule.resource
+            && discriminant(&self.check) == discriminant(&old.check)
+    }
+
+    /// Goes on where `old` ends, which it follows.
+    pub(super) fn adopt(&mut self, old: Self, now: Tick, room: &Room) {
+        self.missing = old.missing;
+        match (&mut self.check, old.check) {
+            (Check::Bucket(new), Check::Bucket(old)) => new.adopt(*old, now, room),
+            (Check::Pace(new), Check::Pace(old)) => new.adopt(*old, now, room),
+            // Calls in progress are counted by argument, whatever rules there are.
+            _ => {}
+        }
+    }
+
     /// Asks for `n` tokens of one value; of a rule of grade 0, for one more call in progress.
     pub(super) fn ask(
         &mut self,
@@ -106,6 +127,15 @@ impl HotRule {
             Check::Bucket(values) => values.tidy(now, room),
             Check::Pace(values) => values.tidy(now, room),
             Check::Threads(_) | Check::Nothing => false,
+        }
+    }
+
+    /// Whether nothing that values have used counts any more.
+    pub(super) fn is_idle(&self, now: Tick) -> bool {
+        match &self.check {
+            Check::Bucket(values) => values.is_idle(now),
+            Check::Pace(values) => values.is_idle(now),
+            Check::Threads(_) | Check::Nothing => true,
         }
     }
 

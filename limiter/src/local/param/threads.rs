@@ -1,7 +1,7 @@
 //! Calls in progress by value of one argument: the thread counts of `ParameterMetric`.
 
 use foldhash::quality::RandomState;
-use hashbrown::HashSet;
+use hashbrown::HashMap;
 
 use super::keyed::{BATCH, KEPT};
 use crate::{
@@ -17,8 +17,9 @@ use crate::{
 pub(super) struct Threads {
     /// As the rules have it: negative counts from the end.
     pub(super) param_idx: i32,
-    /// Values that always have a counter of their own.
-    pub(super) pinned: HashSet<Key, RandomState>,
+    /// Values that always have a counter of their own, each with the flood during which it became
+    /// one: calls from before are among those that the shared counter has. Zero for none.
+    pinned: HashMap<Key, u32, RandomState>,
     values: Values<Calls>,
     /// Counted calls in progress: a call counts once for each of its values.
     open: u64,
@@ -56,11 +57,26 @@ impl Threads {
     pub(super) fn new(param_idx: i32) -> Self {
         Self {
             param_idx,
-            pinned: HashSet::default(),
+            pinned: HashMap::default(),
             values: Values::default(),
             open: 0,
             overflow_uses: 0,
         }
+    }
+
+    /// Gives these values a counter of their own from now on, whatever the room.
+    pub(super) fn pin<'k>(&mut self, keys: impl Iterator<Item = &'k Key>) {
+        self.pinned.extend(keys.map(|key| (key.clone(), 0)));
+    }
+
+    /// Goes on with the calls of `old`, with the pinned values of these.
+    pub(super) fn adopt(&mut self, old: Self) {
+        let shared = old.values.peek(At::Shared);
+        let flood = if shared.open > 0 { shared.flood } else { 0 };
+        for (key, since) in &mut self.pinned {
+            *since = old.pinned.get(key).copied().unwrap_or(flood);
+        }
+        *self = Self { pinned: std::mem::take(&mut self.pinned), ..old };
     }
 
     /// Whether one more call with the value stays within `limit`.
@@ -96,13 +112,13 @@ impl Threads {
     }
 
     fn locate(&mut self, key: KeyRef<'_>, now: Tick, room: &Room) -> At {
-        let pinned = self.pinned.contains(&key);
-        let (at, is_new) = self.values.locate(key, InProgress, now, room, pinned);
+        let pinned = self.pinned.get(&key).copied();
+        let (at, is_new) = self.values.locate(key, InProgress, now, room, pinned.is_some());
         let calls = self.values.get_mut(at);
         calls.used = now;
-        if is_new && pinned {
-            // None of its calls was ever counted elsewhere.
-            calls.flood = 0;
+        if is_new && let Some(flood) = pinned {
+            // Since it is pinned none of its calls is counted elsewhere.
+            calls.flood = flood;
         }
         at
     }
@@ -222,7 +238,7 @@ mod tests {
     #[test]
     fn a_pinned_value_has_its_own_count_whatever_the_room() {
         let (mut threads, room) = (Threads::new(0), Room::of(1, u64::MAX));
-        threads.pinned.insert(key(7).to_key());
+        threads.pin([key(7).to_key()].iter());
         raise(&mut threads, 1, &room);
         assert_eq!(raise(&mut threads, 8, &room), At::Shared);
         assert!(fits(&mut threads, 7, 1, &room), "8 is none of its business");

@@ -20,7 +20,7 @@ use crate::{
         shared::Shared,
         stat::Stat,
     },
-    rule::ParamRule,
+    rule::{AuthorityRule, ParamRule},
     sync::{Arc, MutexGuard},
 };
 
@@ -85,12 +85,9 @@ impl Scene<'_, '_> {
     }
 
     fn authority(&self) -> Option<Stop> {
-        match &self.body.authority {
-            Some(rule) if !allows(rule, self.call.origin) => {
-                Some(Stop::Block(By::Authority(Arc::clone(rule), self.call.origin.into())))
-            }
-            _ => None,
-        }
+        let refuses = |rule: &&Arc<AuthorityRule>| !allows(rule, self.call.origin);
+        let rule = self.body.authority.iter().find(refuses)?;
+        Some(Stop::Block(By::Authority(Arc::clone(rule), self.call.origin.into())))
     }
 
     fn system(&mut self) -> Option<Stop> {

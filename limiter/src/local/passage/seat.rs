@@ -1,25 +1,53 @@
 //! Which nodes a call counts in.
 
-use crate::local::{
-    Call,
-    context::Context,
-    node::{NONE, Seat},
-    resource::Body,
-    shared::{Above, Shared},
+use crate::{
+    local::{
+        Call, OVERFLOW,
+        context::Context,
+        node::{NONE, Seat},
+        resource::Body,
+        shared::{Above, Shared},
+    },
+    sync::Arc,
 };
 
 /// Finds the nodes of a call, or makes them.
 #[inline]
 pub(super) fn seat(body: &mut Body, shared: &Shared, call: &Call<'_>, context: &Context) -> Seat {
-    let entrance = &context.node;
-    let at = body.nodes.context(entrance.id).unwrap_or_else(|| {
-        // Below the calling resource, if that is in the same context.
-        let parent = call.parent.filter(|parent| parent.context.is_at(entrance));
-        let parent = parent.and_then(|parent| parent.resource.as_ref());
-        body.nodes.add_context(entrance, parent.map(|resource| resource.name.text().into()))
-    });
+    let mut at = context.node.id;
+    if context.is_above || !body.nodes.has_context(at) {
+        at = entrance(body, shared, call, context);
+    }
     let origin = if call.origin.is_empty() { NONE } else { origin(body, shared, call.origin) };
     Seat { context: at, origin }
+}
+
+#[inline(never)]
+fn entrance(body: &mut Body, shared: &Shared, call: &Call<'_>, context: &Context) -> u32 {
+    let is_named = body.flow.names_context(&context.name);
+    let mut entrance = Arc::clone(&context.node);
+    if context.is_above && is_named {
+        // The rule came when the context was there already.
+        entrance = shared.entrance(&context.name);
+    }
+    if body.nodes.has_context(entrance.id) {
+        return entrance.id;
+    }
+    // Each resource has room for one.
+    let is_first = body.nodes.contexts().next().is_none();
+    if !is_first && !shared.claim_node(is_named) {
+        shared.note(Above::Contexts);
+        entrance = shared.entrance(OVERFLOW);
+        if body.nodes.has_context(entrance.id) {
+            return entrance.id;
+        }
+        shared.claim_node(true);
+    }
+    // Below the calling resource, if that is in the same context.
+    let parent = call.parent.filter(|parent| parent.context.is_at(&entrance));
+    let parent = parent.and_then(|parent| parent.resource.as_ref());
+    body.nodes.add_context(&entrance, parent.map(|resource| resource.name.text().into()));
+    entrance.id
 }
 
 fn origin(body: &mut Body, shared: &Shared, origin: &str) -> u32 {
@@ -27,9 +55,13 @@ fn origin(body: &mut Body, shared: &Shared, origin: &str) -> u32 {
         return at;
     }
     let is_named = body.flow.names_origin(origin);
-    let own = body.nodes.add_origin(origin, shared.settings.origins, is_named);
-    own.unwrap_or_else(|| {
-        shared.note(Above::Origins);
-        body.nodes.other_origins()
+    let has_room = is_named || body.nodes.origins_len() < shared.settings.origins;
+    if has_room && shared.claim_node(is_named) {
+        return body.nodes.add_origin(origin);
+    }
+    shared.note(Above::Origins);
+    body.nodes.origin(OVERFLOW).unwrap_or_else(|| {
+        shared.claim_node(true);
+        body.nodes.add_origin(OVERFLOW)
     })
 }

@@ -7,7 +7,11 @@ const SLOTS: usize = 60;
 
 /// A ring of 60 seconds, each with its own number, so that an old one is known as old.
 #[derive(Clone, Debug)]
-pub(super) struct Minute([Second; SLOTS]);
+pub(super) struct Minute {
+    seconds: [Second; SLOTS],
+    /// The last in which anything was counted.
+    newest: u64,
+}
 
 /// What a node counted in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,12 +64,13 @@ impl Second {
 
 impl Default for Minute {
     fn default() -> Self {
-        Self([Second::default(); SLOTS])
+        Self { seconds: [Second::default(); SLOTS], newest: 0 }
     }
 }
 
 impl Minute {
     pub(super) fn add(&mut self, number: u64, counts: &Counts) {
+        self.newest = self.newest.max(number);
         if let Some(second) = self.slot(number) {
             if second.second != number {
                 *second = Second { second: number, ..Second::default() };
@@ -76,7 +81,8 @@ impl Minute {
 
     /// Adds the seconds of another minute. Of two in one place the later stays.
     pub(super) fn add_all(&mut self, other: &Self) {
-        for (second, other) in self.0.iter_mut().zip(&other.0) {
+        self.newest = self.newest.max(other.newest);
+        for (second, other) in self.seconds.iter_mut().zip(&other.seconds) {
             if second.second < other.second {
                 *second = *other;
             } else if second.second == other.second {
@@ -86,7 +92,7 @@ impl Minute {
     }
 
     pub(super) fn get(&self, number: u64) -> Option<&Second> {
-        self.0.get(index(number)).filter(|second| second.second == number)
+        self.seconds.get(index(number)).filter(|second| second.second == number)
     }
 
     pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Second> {
@@ -94,13 +100,18 @@ impl Minute {
     }
 
     fn slot(&mut self, number: u64) -> Option<&mut Second> {
-        self.0.get_mut(index(number))
+        self.seconds.get_mut(index(number))
+    }
+
+    /// Whether nothing is in the minute that ends with second `number`.
+    pub(super) const fn is_over(&self, number: u64) -> bool {
+        self.newest.saturating_add(SECONDS) <= number
     }
 
     /// The seconds of the minute that ends with second `number`, in no order.
     pub(super) fn until(&self, number: u64) -> impl Iterator<Item = &Second> {
         let oldest = number.saturating_sub(SECONDS - 1);
-        self.0.iter().filter(move |second| (oldest..=number).contains(&second.second))
+        self.seconds.iter().filter(move |second| (oldest..=number).contains(&second.second))
     }
 }
 

@@ -135,9 +135,12 @@ pub(super) fn engine(encoder: &mut DescriptorEncoder<'_>, local: &LocalEngine) -
     let name = "tollgate_local_over_bound";
     let help = "Uses of what is above its bound and shares counters";
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for (what, uses) in
-        [("resources", over.resources), ("contexts", over.contexts), ("origins", over.origins)]
-    {
+    for (what, uses) in [
+        ("resources", over.resources),
+        ("patterns", over.patterns),
+        ("contexts", over.contexts),
+        ("origins", over.origins),
+    ] {
         ConstCounter::new(uses).encode(family.encode_family(&[("what", what)])?)?;
     }
     let status = local.status();

@@ -145,7 +145,7 @@ fn breakers_hot_values_and_the_machine_are_shown() {
 fn series_are_bounded_and_none_stands_twice() {
     let settings = LocalSettings { resources: RESOURCES_SHOWN_MAX + 100, ..Default::default() };
     let scraped = Scraped::new(settings);
-    let Scraped { engine, .. } = &scraped;
+    let Scraped { engine, clock, .. } = &scraped;
     let call = |resource: &str| drop(engine.entry(resource).try_acquire().unwrap());
     for reserved in [OVERFLOW, TOTAL_INBOUND] {
         call(reserved);
@@ -172,6 +172,21 @@ fn series_are_bounded_and_none_stands_twice() {
     assert_eq!(names.collect::<HashSet<_>>().len(), series.len());
     scraped.assert(
         "tollgate_local_over_bound_total",
-        &[r#"{what="resources"} 102"#, r#"{what="contexts"} 0"#, r#"{what="origins"} 0"#],
+        &[
+            r#"{what="resources"} 102"#,
+            r#"{what="patterns"} 0"#,
+            r#"{what="contexts"} 0"#,
+            r#"{what="origins"} 0"#,
+        ],
+    );
+    // When they were not called for a minute, others may have series of their own.
+    let later = clock.now().plus(Duration::from_secs(60));
+    clock.set(later);
+    engine.local().tidy(later);
+    call("late");
+    let names: HashSet<_> = scraped.series("tollgate_local_calls").into_iter().collect();
+    assert_eq!(
+        names,
+        ["late", TOTAL_INBOUND].map(|name| format!(r#"{{resource="{name}"}} 0"#)).into()
     );
 }
