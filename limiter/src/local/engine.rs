@@ -2,7 +2,7 @@
 
 use super::{
     Call, ContextHandle, Entry, LocalSettings, Observer, Overflow, Shared, Slot, Step,
-    SystemStatus,
+    SystemStatus, Waiting,
     passage::{Ended, Passage},
     resource::{Name, Resource},
     resources::Resources,
@@ -42,7 +42,8 @@ impl LocalEngine {
         match passage.run(self, now) {
             // Nothing but the entry is moved.
             Ended::Through => Step::Passed(passage.admit()),
-            ended => passage.step(self, ended),
+            Ended::Refused(block) => Step::Blocked(block),
+            Ended::Wait(wait) => Step::Wait(Waiting::new(self, passage, wait)),
         }
     }
 
@@ -130,14 +131,19 @@ impl LocalEngine {
     fn add(&self, hash: u64, name: &str, resource_type: u8) -> Arc<Resource> {
         let most = u64::try_from(self.shared.settings.resources).unwrap_or(u64::MAX);
         let rules = self.shared.rules();
-        let own = || (hash, Name::Own(name.into()));
         let (hash, name) = if self.resources.len() < most || rules.names(name) {
-            own()
+            (hash, Name::Own(name.into()))
         } else {
             self.shared.note(Above::Resources);
-            match rules.patterns_of(name) {
-                Some(texts) => (self.resources.hash(&texts), Name::Patterns(texts.into())),
-                None => (0, Name::Other),
+            let patterns = rules.patterns_of(name);
+            if patterns.is_empty() {
+                (0, Name::Other)
+            } else {
+                let hash = self.resources.hash_patterns(&patterns);
+                if let Some(known) = self.resources.get_by_patterns(hash, &patterns) {
+                    return known;
+                }
+                (hash, Name::of_patterns(&patterns))
             }
         };
         let make = || Resource::new(name.clone(), hash, resource_type, Arc::clone(&self.shared));

@@ -21,8 +21,8 @@ pub(super) struct Nodes {
     contexts: Vec<ContextNode>,
     /// Positions in `contexts` by the entrance's id.
     by_context: Vec<u32>,
-    origins: Vec<(Box<str>, Stat)>,
-    by_origin: HashMap<Box<str>, u32, RandomState>,
+    origins: Vec<(Arc<str>, Stat)>,
+    by_origin: HashMap<Arc<str>, u32, RandomState>,
 }
 
 /// A default node: the calls in one context.
@@ -106,9 +106,18 @@ impl Nodes {
 
     fn push_origin(&mut self, origin: &str) -> u32 {
         let at = u32::try_from(self.origins.len()).unwrap_or(NONE);
-        self.origins.push((origin.into(), Stat::default()));
-        self.by_origin.insert(origin.into(), at);
+        let origin: Arc<str> = origin.into();
+        self.origins.push((Arc::clone(&origin), Stat::default()));
+        self.by_origin.insert(origin, at);
         at
+    }
+
+    /// The name of an origin, to keep: that of its node, if it has one of its own.
+    pub(super) fn origin_name(&self, at: u32, origin: &str) -> Arc<str> {
+        match self.origins.get(at as usize) {
+            Some((name, _)) if **name == *origin => Arc::clone(name),
+            _ => origin.into(),
+        }
     }
 
     /// Gives the only context counters of its own: from here on they differ from the cluster

@@ -9,14 +9,14 @@ mod ready;
 mod scene;
 mod seat;
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use ready::{GatewayArgs, lock_ready};
 use scene::Scene;
 use seat::seat;
 
 use super::{
-    Block, Call, Entry, EntryType, LocalEngine, Outcome, Said, Seen, Slot, SlotName, Step, Waiting,
+    Block, Call, Entry, EntryType, LocalEngine, Outcome, Said, Seen, Slot, SlotName,
     block::By,
     breakers::Turned,
     chain::Key,
@@ -117,15 +117,6 @@ impl<'a> Passage<'a> {
         std::mem::replace(&mut self.entry, Entry::unguarded())
     }
 
-    /// What the caller is told of a call that is not through, or is after a wait.
-    pub(super) fn step(mut self, engine: &Arc<LocalEngine>, ended: Ended) -> Step<'a> {
-        match ended {
-            Ended::Through => Step::Passed(self.admit()),
-            Ended::Wait(wait) => Step::Wait(Waiting::new(engine, self, wait)),
-            Ended::Refused(block) => Step::Blocked(block),
-        }
-    }
-
     fn turn(&mut self, engine: &LocalEngine, now: Tick) -> Turn {
         let Some(resource) = &self.entry.resource else { return Turn::Through };
         let compares = self.entry.ticket.progress == Progress::Coming;
@@ -179,7 +170,7 @@ impl<'a> Passage<'a> {
         key: Key,
         slot: &dyn Slot,
         now: Tick,
-    ) -> Result<(), Box<str>> {
+    ) -> Result<(), Cow<'static, str>> {
         let said = slot.enter(now, &self.seen(engine));
         let (ticket, name) = (&mut self.entry.ticket, SlotName::User(key.order()));
         if said.is_ok() {

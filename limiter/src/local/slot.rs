@@ -1,6 +1,6 @@
 //! Slots of the user's in the chain.
 
-use std::fmt::Debug;
+use std::{borrow::Cow, fmt::Debug};
 
 use super::{Arg, EntryType};
 use crate::Tick;
@@ -18,7 +18,7 @@ pub trait Slot: Debug + Send + Sync {
     /// # Errors
     ///
     /// The refusal.
-    fn enter(&self, now: Tick, call: &Seen<'_>) -> Result<(), Box<str>>;
+    fn enter(&self, now: Tick, call: &Seen<'_>) -> Result<(), Cow<'static, str>>;
 
     /// The call has ended, was refused further down, or was given up.
     fn exit(&self, now: Tick, done: &Done<'_>) {

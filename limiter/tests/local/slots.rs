@@ -1,6 +1,7 @@
 //! Slots of the user's, observers and traces.
 
 use std::{
+    borrow::Cow,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -27,7 +28,7 @@ impl Scribe {
 }
 
 impl Slot for Scribe {
-    fn enter(&self, _now: Tick, call: &Seen<'_>) -> Result<(), Box<str>> {
+    fn enter(&self, _now: Tick, call: &Seen<'_>) -> Result<(), Cow<'static, str>> {
         self.note("enter");
         if call.origin == self.0 { Err("a bad caller".into()) } else { Ok(()) }
     }
@@ -132,7 +133,7 @@ fn a_slot_that_is_added_meanwhile_is_for_later_calls() {
 struct Nested(std::sync::Weak<LocalEngine>);
 
 impl Slot for Nested {
-    fn enter(&self, now: Tick, call: &Seen<'_>) -> Result<(), Box<str>> {
+    fn enter(&self, now: Tick, call: &Seen<'_>) -> Result<(), Cow<'static, str>> {
         assert_ne!(call.origin, "panic", "expected");
         if let Some(engine) = self.0.upgrade().filter(|_| call.origin.is_empty()) {
             drop(engine.enter(now, Call::new(call.resource).origin("slot")));
@@ -249,7 +250,7 @@ fn outcomes_are_told_apart() {
 struct Twice(std::sync::Weak<LocalEngine>, Mutex<Vec<Entry>>);
 
 impl Slot for Twice {
-    fn enter(&self, now: Tick, call: &Seen<'_>) -> Result<(), Box<str>> {
+    fn enter(&self, now: Tick, call: &Seen<'_>) -> Result<(), Cow<'static, str>> {
         if let Some(engine) = self.0.upgrade().filter(|_| call.origin.is_empty()) {
             let again = Call::new(call.resource).origin("slot").entry_type(call.entry_type);
             self.1.lock().unwrap().push(pass(engine.enter(now, again.args(call.args))));

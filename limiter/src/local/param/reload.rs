@@ -61,10 +61,10 @@ mod tests {
     #[test]
     fn calls_in_progress_outlive_any_change_of_the_rules() {
         let mut rules = hot(&[threads(0)]);
-        let held = rules.enter(&[int(1)]);
+        let held = enter(&mut rules, &[int(1)]);
         reload(&mut rules, &[rule(|rule| (rule.grade, rule.count) = (0, 2.0))]);
         assert_eq!(check(&mut rules, 5_000, &[int(1)]), PASS);
-        let second = rules.enter(&[int(1)]);
+        let second = enter(&mut rules, &[int(1)]);
         assert_eq!(check(&mut rules, 5_000, &[int(1)]), BLOCK, "one of before and one of now");
         reload(&mut rules, &[]);
         assert_eq!((check(&mut rules, 5_000, &[int(1)]), rules.threads.len()), (PASS, 1));
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn what_no_rule_looks_at_goes_with_its_last_call() {
         let mut rules = hot(&[threads(0)]);
-        let held = rules.enter(&[int(1)]);
+        let held = enter(&mut rules, &[int(1)]);
         reload(&mut rules, &[]);
         assert_eq!((rules.values(), rules.threads.len()), (1, 1));
         rules.leave(Tick::from_ms(5_000), &held);
@@ -88,8 +88,8 @@ mod tests {
     fn a_value_that_gets_a_count_of_its_own_gets_a_counter_of_its_own() {
         let item = ParamItem { value: ItemValue::Int(7), count: 1.0 };
         let mut rules = HotRules::new(&[threads(0)], &Room::of(1, u64::MAX));
-        rules.enter(&[int(1)]);
-        rules.enter(&[int(8)]);
+        enter(&mut rules, &[int(1)]);
+        enter(&mut rules, &[int(8)]);
         assert_eq!(check(&mut rules, 5_000, &[int(7)]), BLOCK, "counted where 8 is");
         reload(&mut rules, &[rule(|rule| (rule.grade, rule.items) = (0, vec![item]))]);
         assert_eq!(check(&mut rules, 5_000, &[int(7)]), PASS);

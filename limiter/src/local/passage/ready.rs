@@ -7,15 +7,15 @@
 use crate::{
     Tick,
     local::{
-        Arg, Call, LocalEngine,
-        gateway::GatewayRules,
+        Call, LocalEngine,
+        gateway::{GatewayRules, Parts},
         resource::{Resource, State},
     },
     sync::{Arc, MutexGuard, lock},
 };
 
 /// The arguments of a call for gateway rules, and the rules that they are for.
-pub(super) type GatewayArgs<'a> = Option<(Arc<GatewayRules>, Vec<Arg<'a>>)>;
+pub(super) type GatewayArgs<'a> = Option<(Arc<GatewayRules>, Parts<'a>)>;
 
 /// Locks a resource when all is there that the rules in force look at: `args`, and the readings of
 /// other resources if the call `compares` with them.

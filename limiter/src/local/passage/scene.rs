@@ -84,7 +84,8 @@ impl Scene<'_, '_> {
     fn authority(&self) -> Option<Stop> {
         match &self.body.authority {
             Some(rule) if !allows(rule, self.call.origin) => {
-                Some(Stop::Block(By::Authority(Arc::clone(rule), self.call.origin.into())))
+                let origin = self.body.nodes.origin_name(self.ticket.seat.origin, self.call.origin);
+                Some(Stop::Block(By::Authority(Arc::clone(rule), origin)))
             }
             _ => None,
         }
