@@ -35,10 +35,7 @@ impl LocalEngine {
         if !self.shared.is_enabled() {
             return Step::Passed(Entry::unguarded());
         }
-        let hash = self.resources.hash(call.resource);
-        let found = self.resources.get(hash, call.resource);
-        let resource = found.unwrap_or_else(|| self.add(hash, call.resource, call.resource_type));
-        let mut passage = Passage::new(resource, now, call);
+        let mut passage = Passage::new(self.resource(&call), now, call);
         match passage.run(self, now) {
             // Nothing but the entry is moved.
             Ended::Through => Step::Passed(passage.admit()),
@@ -112,6 +109,14 @@ impl LocalEngine {
     #[must_use]
     pub fn overflow(&self) -> Overflow {
         self.shared.overflow()
+    }
+
+    /// The resource that a call counts as.
+    #[inline]
+    pub(super) fn resource(&self, call: &Call<'_>) -> Arc<Resource> {
+        let hash = self.resources.hash(call.resource);
+        let found = self.resources.get(hash, call.resource);
+        found.unwrap_or_else(|| self.add(hash, call.resource, call.resource_type))
     }
 
     /// The resource that a name counts as, if it was ever called.

@@ -11,9 +11,10 @@ mod seat;
 
 use std::{borrow::Cow, time::Duration};
 
-use ready::{GatewayArgs, lock_ready};
+use ready::GatewayArgs;
 use scene::Scene;
-use seat::seat;
+
+pub(super) use self::{ready::lock_ready, seat::seat};
 
 use super::{
     Block, Call, Entry, EntryType, LocalEngine, Outcome, Said, Seen, Slot, SlotName,
@@ -125,11 +126,13 @@ impl<'a> Passage<'a> {
         let now = state.body.see(now);
         let ticket = &mut self.entry.ticket;
         let context = self.context.get(&resource.shared);
-        if ticket.seat.context == NONE {
+        if ticket.seat.context == NONE && ticket.reached == Key::START {
             ticket.created = now;
             ticket.users = state.chain.users();
-            ticket.seat = seat(&mut state.body, &resource.shared, &self.call, context);
-            mark(&mut self.call, SlotName::Nodes, Said::Pass);
+            // For a trace that is a turn of its own.
+            if self.call.trace.is_none() {
+                ticket.seat = seat(&mut state.body, &resource.shared, &self.call, context);
+            }
         }
         state.body.nodes.each(ticket.seat, |stat| stat.advance(now));
         let mut scene = Scene {
@@ -181,8 +184,9 @@ impl<'a> Passage<'a> {
             let now = body.see(now);
             body.nodes.each(ticket.seat, |stat| stat.advance(now));
             let mut inbound = ticket.inbound(resource, now);
-            ticket.refuse(body, inbound.as_deref_mut(), now, key, &mut self.turned);
             mark(&mut self.call, name, Said::Block);
+            ticket.refuse(body, inbound.as_deref_mut(), now, key, &mut self.turned);
+            add_time(&mut self.call, SlotName::Statistics);
         }
         said
     }
@@ -192,10 +196,8 @@ impl<'a> Passage<'a> {
             let ticket = &self.entry.ticket;
             let ended = (ticket.count, ticket.rt_ms(now));
             ticket.tell_users(&resource, now, ended, Outcome::Refused);
-            let observers = engine.shared.observers();
-            for observer in observers.iter() {
-                observer.blocked(now, &self.seen(engine), &block);
-            }
+            engine.shared.tell(|observer| observer.blocked(now, &self.seen(engine), &block));
+            add_time(&mut self.call, SlotName::Log);
         }
         Ended::Refused(block)
     }
@@ -207,15 +209,7 @@ impl<'a> Passage<'a> {
     }
 
     fn seen<'s>(&'s self, engine: &'s LocalEngine) -> Seen<'s> {
-        Seen {
-            resource: self.call.resource,
-            context: &self.context.get(&engine.shared).name,
-            origin: self.call.origin,
-            entry_type: self.call.entry_type,
-            count: self.call.count,
-            prioritized: self.call.prioritized,
-            args: self.call.args,
-        }
+        self.call.seen(self.context.get(&engine.shared))
     }
 }
 
@@ -223,5 +217,13 @@ impl<'a> Passage<'a> {
 fn mark(call: &mut Call<'_>, slot: SlotName, said: Said) {
     if let Some(trace) = &mut call.trace {
         trace.mark(slot, said);
+    }
+}
+
+/// The time since the last mark was one of this slot, which had its turn before.
+#[inline]
+fn add_time(call: &mut Call<'_>, slot: SlotName) {
+    if let Some(trace) = &mut call.trace {
+        trace.add(slot);
     }
 }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, time::Duration};
 
 use limiter::{
     Param, Tick,
-    local::{Arg, Call, EntryType, GatewayRequest, Step},
+    local::{Arg, Call, Checked, EntryType, GatewayRequest, Step},
     rule::ResourceMode,
 };
 
@@ -16,8 +16,9 @@ use crate::world::{
 type Calls = fn(&World, Tick, &mut Tally);
 
 /// Each with the outcomes that its calls must have.
-pub(crate) const KINDS: [(&str, Calls, &[Outcome]); 14] = [
+pub(crate) const KINDS: [(&str, Calls, &[Outcome]); 15] = [
     ("flow rules", flow, &[Passed, Flow]),
+    ("checks without a call to guard", checks, &[Passed, Waited, Flow]),
     ("borrowing from the next half second", borrowing, &[Passed, Waited, Flow]),
     ("pacing", pacing, &[Passed, Waited, Flow]),
     ("a wait that is given up", given_up, &[Passed, Waited]),
@@ -39,6 +40,17 @@ fn flow(world: &World, now: Tick, tally: &mut Tally) {
         let call = Call::new("flow");
         let call = if number % 2 == 0 { call } else { call.context(&world.web).origin("app") };
         world.call(now, call, number % 3 == 0, tally);
+    }
+}
+
+fn checks(world: &World, now: Tick, tally: &mut Tally) {
+    for number in 0..30 {
+        let resource = if number % 2 == 0 { "flow" } else { "paced" };
+        tally.count(match world.engine.check(now, resource, 1) {
+            Checked::Pass => Passed,
+            Checked::Wait(_) => Waited,
+            Checked::Blocked(_) => Flow,
+        });
     }
 }
 

@@ -8,6 +8,7 @@
 )]
 
 mod bounds;
+mod checks;
 mod gates;
 mod golden;
 mod life;
