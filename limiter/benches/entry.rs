@@ -1,7 +1,7 @@
 //! What a call costs that the local engine guards, from enter to exit, beside the keyed check of the
 //! `governor` crate, which is told of no end: one thread and two, each with a resource of its own.
-//! And, as the like of that check, what a flow rule alone costs that guards no call: looked up by its
-//! number, compared and counted.
+//! And, as the like of that check, what flow rules alone cost that guard no call: the resource looked
+//! up by its name, the rule compared and the tokens counted.
 //!
 //! Neither side reads a clock: ours is told the tick, governor's clock is a number in memory. Both
 //! stand still during a batch and then move on by about the time that a batch takes. Every call
@@ -30,8 +30,8 @@ use std::{
 };
 
 use limiter::{
-    ClusterEngine, Decision, RuleSet, Settings, Tick,
-    local::{Call, EntryType, LocalEngine, LocalSettings, Step},
+    Tick,
+    local::{Call, Checked, EntryType, LocalEngine, LocalSettings, Step},
     rule,
 };
 use serde_json::json;
@@ -78,20 +78,6 @@ struct Tollgate {
     now: AtomicU64,
 }
 
-/// Relaxed, here and below: the number is the whole state.
-fn read(now: &AtomicU64) -> Tick {
-    Tick(now.load(Ordering::Relaxed))
-}
-
-fn advance(now: &AtomicU64) {
-    let ns = u64::try_from(BATCH_TIME.as_nanos()).unwrap_or(u64::MAX);
-    now.fetch_add(ns, Ordering::Relaxed);
-}
-
-fn start() -> AtomicU64 {
-    AtomicU64::new(Tick::from_ms(1_800_000_000_000).0)
-}
-
 impl Tollgate {
     fn new(name: &'static str, has_rule: bool, entry_type: EntryType) -> Outcome<Self> {
         let engine = Arc::new(LocalEngine::new(LocalSettings::default()));
@@ -101,7 +87,13 @@ impl Tollgate {
             let parsed = rule::parse(&text, "bench", "", rule::Contents::Flow, false)?;
             engine.load_flow(parsed.rules.flow);
         }
-        Ok(Self { name, engine, entry_type, now: start() })
+        let now = AtomicU64::new(Tick::from_ms(1_800_000_000_000).0);
+        Ok(Self { name, engine, entry_type, now })
+    }
+
+    fn now(&self) -> Tick {
+        // Relaxed, here and below: the number is the whole state.
+        Tick(self.now.load(Ordering::Relaxed))
     }
 }
 
@@ -111,7 +103,7 @@ impl Subject for Tollgate {
     }
 
     fn calls(&self, resource: &'static str) -> usize {
-        let now = read(&self.now);
+        let now = self.now();
         let passes = |_: &usize| {
             let call = Call::new(resource).entry_type(self.entry_type);
             let Step::Passed(entry) = self.engine.enter(now, call) else { return false };
@@ -122,48 +114,27 @@ impl Subject for Tollgate {
     }
 
     fn advance(&self) {
-        advance(&self.now);
+        let ns = u64::try_from(BATCH_TIME.as_nanos()).unwrap_or(u64::MAX);
+        self.now.fetch_add(ns, Ordering::Relaxed);
     }
 }
 
-/// A flow rule for each resource, and no more.
-struct Check {
-    rules: Arc<RuleSet>,
-    now: AtomicU64,
-}
-
-impl Check {
-    fn new() -> Outcome<Self> {
-        let rule = |(id, name): (i64, &str)| {
-            json!({
-                "resource": name, "count": 1e12, "clusterMode": true,
-                "clusterConfig": {"flowId": id, "thresholdType": 1},
-            })
-        };
-        let text = json!(Vec::from_iter((1..).zip(RESOURCES).map(rule))).to_string();
-        let engine = ClusterEngine::new(Settings { max_allowed_qps: None, ..Settings::default() });
-        let parsed = rule::parse(&text, "bench", "default", rule::Contents::Flow, true)?;
-        engine.replace(rule::merge(vec![parsed])?)?;
-        Ok(Self { rules: engine.rules(), now: start() })
-    }
-}
+/// The flow rule of each resource, and no more.
+struct Check(Tollgate);
 
 impl Subject for Check {
     fn name(&self) -> &'static str {
-        "tollgate, the flow rule alone"
+        self.0.name
     }
 
     fn calls(&self, resource: &'static str) -> usize {
-        let now = read(&self.now);
-        let id = (1..).zip(RESOURCES).find(|(_, name)| *name == resource).map_or(0, |(id, _)| id);
-        let passes = |_: &usize| {
-            matches!(self.rules.acquire_flow(now, id, 1, false), Ok(Decision::Pass { .. }))
-        };
+        let now = self.0.now();
+        let passes = |_: &usize| self.0.engine.check(now, resource, 1) == Checked::Pass;
         (0..BATCH).filter(passes).count()
     }
 
     fn advance(&self) {
-        advance(&self.now);
+        self.0.advance();
     }
 }
 
@@ -192,7 +163,7 @@ fn main() -> Outcome<()> {
     let (rounds, batches) = if quick { (3, 500) } else { (9, 3_000) };
     let subjects: [Box<dyn Subject>; 5] = [
         Box::new(Governor::new()?),
-        Box::new(Check::new()?),
+        Box::new(Check(Tollgate::new("tollgate, the flow rule alone", true, EntryType::Out)?)),
         Box::new(Tollgate::new("tollgate, no rule", false, EntryType::Out)?),
         Box::new(Tollgate::new("tollgate, one flow rule", true, EntryType::Out)?),
         Box::new(Tollgate::new("tollgate, one flow rule, inbound", true, EntryType::In)?),

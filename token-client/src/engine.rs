@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use limiter::{
     Clock, MonotonicClock, Tick,
-    local::{Call, ContextHandle, LocalEngine, LocalSettings, Trace},
+    local::{Call, Checked, ContextHandle, LocalEngine, LocalSettings, Trace},
 };
 use prometheus_client::registry::Registry;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -85,6 +85,12 @@ impl Engine {
     /// A call of `resource`, to be made with [`Attempt::acquire`] or [`Attempt::run`].
     pub fn entry<'a>(&'a self, resource: &'a str) -> Attempt<'a> {
         Attempt { engine: self, call: Call::new(resource) }
+    }
+
+    /// Asks only the flow rules of `resource` for `n` tokens, now: a rate limit where there is no
+    /// call to guard. Its `Wait` is the caller's to sleep; see [`LocalEngine::check`].
+    pub fn check(&self, resource: &str, n: u32) -> Checked {
+        self.shared.local.check(self.now(), resource, n)
     }
 
     /// The engine beneath: loads rules, takes slots and observers, and tells what is counted.

@@ -26,8 +26,11 @@ fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
 #[test]
 fn a_guarded_call_allocates_nothing() {
     let engine = Engine::new(LocalSettings::default());
-    let flow =
-        r#"[{"resource": "r", "count": 1000000}, {"resource": "r", "count": 10, "grade": 0}]"#;
+    let flow = r#"[
+        {"resource": "r", "count": 1000000}, {"resource": "r", "count": 10, "grade": 0},
+        {"resource": "never", "count": 0},
+        {"resource": "paced", "count": 0.01, "controlBehavior": 2, "maxQueueingTimeMs": 2000000000}
+    ]"#;
     engine.local().load_flow(parse(flow, "test", "", Contents::Flow, false).unwrap().rules.flow);
     let param = r#"[{"resource": "r", "paramIdx": 0, "count": 1000000}]"#;
     engine
@@ -42,6 +45,9 @@ fn a_guarded_call_allocates_nothing() {
             let outer = entry().try_acquire().unwrap();
             let inner = entry().inside(&outer).run(async { Err::<(), _>("no") });
             at_once(inner).unwrap().unwrap_err();
+            at_once(engine.entry("never").acquire()).unwrap().unwrap_err();
+            // The first goes, the others would wait.
+            drop(engine.entry("paced").try_acquire());
         }
     };
     calls();

@@ -1,6 +1,10 @@
 //! A call that a token server is to decide.
 
-use super::{LocalEngine, Step, arg::values_at, passage::Passage};
+use super::{
+    LocalEngine, Step, Waiting,
+    arg::values_at,
+    passage::{Ended, Passage},
+};
 use crate::{
     Param, Tick,
     rule::{FlowRule, ParamRule},
@@ -100,7 +104,11 @@ impl<'a> Asking<'a> {
             Asked::Flow(_) => passage.place.flow.told = told,
             Asked::Param(_) => passage.place.param.told = told,
         }
-        let ended = passage.run(&engine, now);
-        passage.step(&engine, ended)
+        match passage.run(&engine, now) {
+            Ended::Through => Step::Passed(passage.admit()),
+            Ended::Refused(block) => Step::Blocked(block),
+            Ended::Wait(wait) => Step::Wait(Waiting::new(&engine, passage, wait)),
+            Ended::Ask(rule) => Step::Ask(Self { engine, passage, rule }),
+        }
     }
 }

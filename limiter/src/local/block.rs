@@ -1,6 +1,6 @@
 //! Why a call was refused.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use super::SystemKind;
 use crate::{
@@ -28,7 +28,7 @@ pub enum BlockKind {
     /// The resource is not for the caller.
     Authority,
     /// A slot of the user's, with what it said.
-    Custom(Box<str>),
+    Custom(Cow<'static, str>),
 }
 
 /// A refusal: what refused. Shown in words, with the unit of the threshold.
@@ -43,8 +43,8 @@ pub(super) enum By {
     Breaker(Arc<DegradeRule>),
     System(SystemKind),
     /// With the caller that was refused.
-    Authority(Arc<AuthorityRule>, Box<str>),
-    Custom(Box<str>),
+    Authority(Arc<AuthorityRule>, Arc<str>),
+    Custom(Cow<'static, str>),
 }
 
 impl Block {

@@ -1,10 +1,12 @@
 //! The circuit breakers of one resource (`DegradeSlot`, `DefaultCircuitBreakerSlot`).
 
+use smallvec::SmallVec;
+
 use super::breaker::{Breaker, BreakerState, Gate};
 use crate::{Tick, rule::DegradeRule, sync::Arc};
 
 /// What breakers did, to be told when nothing is locked any more.
-pub(super) type Turned = Vec<(Arc<DegradeRule>, BreakerState, BreakerState)>;
+pub(super) type Turned = SmallVec<[(Arc<DegradeRule>, BreakerState, BreakerState); 4]>;
 
 /// Breakers in the order of their rules.
 #[derive(Debug, Default)]

@@ -1,6 +1,8 @@
 //! What is asked for.
 
-use super::{Arg, ContextHandle, Entry, GatewayRequest, Trace, hot::GatewayCall};
+use super::{
+    Arg, ContextHandle, Entry, GatewayRequest, Seen, Trace, context::Context, hot::GatewayCall,
+};
 use crate::rule::ResourceMode;
 
 /// Whether a call comes in to this service or goes out. System rules look at what comes in.
@@ -125,5 +127,18 @@ impl<'a> Call<'a> {
     pub const fn trace(mut self, trace: &'a mut Trace) -> Self {
         self.trace = Some(trace);
         self
+    }
+
+    /// The call as slots and observers see it.
+    pub(super) fn seen<'s>(&'s self, context: &'s Context) -> Seen<'s> {
+        Seen {
+            resource: self.resource,
+            context: &context.name,
+            origin: self.origin,
+            entry_type: self.entry_type,
+            count: self.count,
+            prioritized: self.prioritized,
+            args: self.args,
+        }
     }
 }

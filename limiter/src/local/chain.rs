@@ -11,13 +11,16 @@ pub(super) struct Key {
     number: u32,
 }
 
-/// Below this a refusal is no business of the statistics, which stand at -7000 in Java and count
-/// what the slots behind them say.
-const STATISTIC: i32 = -7_000;
+/// Below this a refusal is no business of the statistics, which count what the slots behind them say.
+const STATISTICS: i32 = -7_000;
 
 /// What a link of the chain is.
 #[derive(Clone, Debug)]
 pub(super) enum Link {
+    NodeSelection,
+    ClusterNode,
+    Log,
+    Statistics,
     Authority,
     System,
     Gateway,
@@ -38,6 +41,10 @@ pub(super) struct Chain {
 impl Default for Chain {
     fn default() -> Self {
         let links = [
+            (-10_000, Link::NodeSelection),
+            (-9_000, Link::ClusterNode),
+            (-8_000, Link::Log),
+            (STATISTICS, Link::Statistics),
             (-6_000, Link::Authority),
             (-5_000, Link::System),
             (-4_000, Link::Gateway),
@@ -103,6 +110,6 @@ impl Key {
 
     /// Whether the statistics count what this link refuses.
     pub(super) const fn is_counted(self) -> bool {
-        self.order >= STATISTIC
+        self.order >= STATISTICS
     }
 }

@@ -1,8 +1,8 @@
 //! The engine: rules in, calls through.
 
 use super::{
-    Call, ContextHandle, Entry, LocalSettings, Observer, Overflow, Shared, Slot, Step,
-    SystemStatus,
+    Asking, Call, ContextHandle, Entry, LocalSettings, Observer, Overflow, Shared, Slot, Step,
+    SystemStatus, Waiting,
     passage::{Ended, Passage},
     resource::{Name, Resource},
     resources::Resources,
@@ -36,14 +36,13 @@ impl LocalEngine {
         if !self.shared.is_enabled() {
             return Step::Passed(Entry::unguarded());
         }
-        let hash = self.resources.hash(call.resource);
-        let found = self.resources.get(hash, call.resource);
-        let resource = found.unwrap_or_else(|| self.add(hash, call.resource, call.resource_type));
-        let mut passage = Passage::new(resource, now, call);
+        let mut passage = Passage::new(self.resource(&call), now, call);
         match passage.run(self, now) {
             // Nothing but the entry is moved.
             Ended::Through => Step::Passed(passage.admit()),
-            ended => passage.step(self, ended),
+            Ended::Refused(block) => Step::Blocked(block),
+            Ended::Wait(wait) => Step::Wait(Waiting::new(self, passage, wait)),
+            Ended::Ask(rule) => Step::Ask(Asking::new(self, passage, rule)),
         }
     }
 
@@ -136,6 +135,14 @@ impl LocalEngine {
         self.shared.overflow()
     }
 
+    /// The resource that a call counts as.
+    #[inline]
+    pub(super) fn resource(&self, call: &Call<'_>) -> Arc<Resource> {
+        let hash = self.resources.hash(call.resource);
+        let found = self.resources.get(hash, call.resource);
+        found.unwrap_or_else(|| self.add(hash, call.resource, call.resource_type))
+    }
+
     /// The resource that a name counts as, if it was ever called.
     pub(super) fn find(&self, name: &str) -> Option<Arc<Resource>> {
         self.resources.get(self.resources.hash(name), name)
@@ -150,8 +157,8 @@ impl LocalEngine {
     }
 
     /// The resource that stands for those which match these patterns and no others.
-    fn of_patterns(&self, texts: Arc<str>) -> (u64, Name) {
-        let (hash, name) = (self.resources.hash(&texts), Name::Patterns(texts));
+    fn of_patterns(&self, hash: u64, texts: &[&str]) -> (u64, Name) {
+        let name = Name::of_patterns(texts);
         if self.resources.has_room_for(hash, &name, self.shared.settings.patterns) {
             return (hash, name);
         }
@@ -163,14 +170,19 @@ impl LocalEngine {
     fn add(&self, hash: u64, name: &str, resource_type: u8) -> Arc<Resource> {
         let most = u64::try_from(self.shared.settings.resources).unwrap_or(u64::MAX);
         let rules = self.shared.rules();
-        let own = || (hash, Name::Own(name.into()));
         let (hash, name) = if self.resources.len() < most || rules.names(name) {
-            own()
+            (hash, Name::Own(name.into()))
         } else {
             self.shared.note(Above::Resources);
-            match rules.patterns_of(name) {
-                Some(texts) => self.of_patterns(texts.into()),
-                None => (0, Name::Other),
+            let patterns = rules.patterns_of(name);
+            if patterns.is_empty() {
+                (0, Name::Other)
+            } else {
+                let hash = self.resources.hash_patterns(&patterns);
+                if let Some(known) = self.resources.get_by_patterns(hash, &patterns) {
+                    return known;
+                }
+                self.of_patterns(hash, &patterns)
             }
         };
         let make = || Resource::new(name.clone(), hash, resource_type, Arc::clone(&self.shared));

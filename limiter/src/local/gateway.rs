@@ -18,6 +18,8 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
+
 use super::Arg;
 use crate::{
     Param,
@@ -59,6 +61,10 @@ pub trait GatewayRequest: Sync {
         None
     }
 }
+
+/// The arguments of one call. As many parts of a request as rules of one resource mostly look at
+/// take no allocation.
+pub(crate) type Parts<'a> = SmallVec<[Arg<'a>; 8]>;
 
 /// The gateway rules of one resource.
 #[derive(Debug, Default, PartialEq)]
@@ -132,7 +138,7 @@ impl GatewayRules {
         &self,
         mode: ResourceMode,
         request: &'r dyn GatewayRequest,
-    ) -> Vec<Arg<'r>> {
+    ) -> Parts<'r> {
         let arg = |source: &Option<Source>| match source {
             None => Arg::Null,
             Some(source) if source.mode != mode => Arg::Many(&[]),

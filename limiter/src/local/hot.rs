@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::{
     Arg,
-    gateway::{GatewayRequest, GatewayRules},
+    gateway::{GatewayRequest, GatewayRules, Parts},
     open,
     param::{Held, HotRules},
 };
@@ -40,14 +40,15 @@ impl HeldList {
             self.0.resize_with(place + 1, Held::default);
         }
         if let Some(held) = self.0.get_mut(place) {
-            *held = hot.enter(args);
+            hot.enter(args, held);
         }
     }
 
     /// The call at the place ends.
     pub(super) fn leave(&mut self, hot: &mut HotRules, now: Tick, place: u32) {
         if let Some(held) = self.0.get_mut(place as usize) {
-            hot.leave(now, &std::mem::take(held));
+            hot.leave(now, held);
+            held.clear();
         }
     }
 }
@@ -67,7 +68,7 @@ impl std::fmt::Debug for GatewayCall<'_> {
 
 impl<'a> GatewayCall<'a> {
     /// The arguments that `rules` look at.
-    pub(super) fn args(&self, rules: &GatewayRules) -> Vec<Arg<'a>> {
+    pub(super) fn args(&self, rules: &GatewayRules) -> Parts<'a> {
         rules.args(self.mode, self.request)
     }
 }

@@ -144,6 +144,15 @@ impl Nodes {
         is_idle && self.extra() == 0
     }
 
+    /// The name of an origin, to keep: that of its node, if it has one of its own.
+    pub(super) fn origin_name(&self, at: u32, origin: &str) -> Arc<str> {
+        let place = self.origins.binary_search_by_key(&at, |origin| origin.number);
+        match place.ok().and_then(|place| self.origins.get(place)) {
+            Some(node) if *node.name == *origin => Arc::clone(&node.name),
+            _ => origin.into(),
+        }
+    }
+
     /// Gives the only context counters of its own: from here on they differ from the cluster
     /// node's.
     pub(super) fn split(&mut self) {

@@ -182,15 +182,13 @@ impl HotRules {
     /// A call that passed begins: it is in progress with each value that a rule of grade 0 looks
     /// at, until [`Self::leave`]. Calls that wait between the check and this are not, as in
     /// Sentinel: as many as wait may go over the count together.
-    pub(crate) fn enter(&mut self, args: &[Arg<'_>]) -> Held {
+    pub(crate) fn enter(&mut self, args: &[Arg<'_>], held: &mut Held) {
         let Self { threads, watched, room, seen, .. } = self;
-        let mut held = Held::default();
         for calls in threads.iter_mut().take(*watched) {
             for value in values_at(args, calls.param_idx).unwrap_or_default() {
                 held.push(calls.param_idx, calls.raise(KeyRef::of(value), *seen, room));
             }
         }
-        held
     }
 
     /// The call that holds this has ended at `now`.
@@ -316,6 +314,12 @@ mod tests {
         rules.check(Tick::from_ms(ms), args, 1, ParamPlace::default())
     }
 
+    pub(super) fn enter(rules: &mut HotRules, args: &[Arg<'_>]) -> Held {
+        let mut held = Held::default();
+        rules.enter(args, &mut held);
+        held
+    }
+
     pub(super) const PASS: ParamVerdict = ParamVerdict::Pass;
     pub(super) const BLOCK: ParamVerdict = ParamVerdict::Block { rule: 0 };
 
@@ -329,7 +333,7 @@ mod tests {
         assert_eq!(check(&mut rules, 5_000, &args), ParamVerdict::Wait { wait, next });
         let at = Tick::from_ms(5_100);
         assert_eq!(rules.check(at, &args, 1, next), PASS, "the bucket is not asked again");
-        let held = rules.enter(&args);
+        let held = enter(&mut rules, &args);
         let refused = ParamVerdict::Block { rule: 2 };
         assert_eq!(rules.check(at, &args, 1, next), refused, "two are in progress");
         rules.leave(at, &held);
@@ -438,7 +442,7 @@ mod tests {
     fn a_grade_that_is_not_known_lets_everything_pass() {
         let mut rules = hot(&[rule(|rule| (rule.grade, rule.count) = (2, 0.0))]);
         assert_eq!(check(&mut rules, 5_000, &[int(1)]), PASS);
-        assert_eq!((rules.values(), rules.enter(&[int(1)]).places().count()), (0, 0));
+        assert_eq!((rules.values(), enter(&mut rules, &[int(1)]).places().count()), (0, 0));
     }
 
     #[test]

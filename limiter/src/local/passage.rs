@@ -9,15 +9,15 @@ mod ready;
 mod scene;
 mod seat;
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
-use ready::{GatewayArgs, lock_ready};
+use ready::GatewayArgs;
 use scene::Scene;
-use seat::seat;
+
+pub(super) use self::{ready::lock_ready, seat::seat};
 
 use super::{
-    Asking, Block, Call, Entry, EntryType, LocalEngine, Outcome, Said, Seen, Slot, SlotName, Step,
-    Waiting,
+    Block, Call, Entry, EntryType, LocalEngine, Outcome, Said, Seen, Slot, SlotName,
     asking::Asked,
     block::By,
     breakers::Turned,
@@ -126,16 +126,6 @@ impl<'a> Passage<'a> {
         std::mem::replace(&mut self.entry, Entry::unguarded())
     }
 
-    /// What the caller is told of a call that is not through, or is after a wait.
-    pub(super) fn step(mut self, engine: &Arc<LocalEngine>, ended: Ended) -> Step<'a> {
-        match ended {
-            Ended::Through => Step::Passed(self.admit()),
-            Ended::Wait(wait) => Step::Wait(Waiting::new(engine, self, wait)),
-            Ended::Ask(rule) => Step::Ask(Asking::new(engine, self, rule)),
-            Ended::Refused(block) => Step::Blocked(block),
-        }
-    }
-
     fn turn(&mut self, engine: &LocalEngine, now: Tick) -> Turn {
         let Some(resource) = &self.entry.resource else { return Turn::Through };
         let compares = self.entry.ticket.progress == Progress::Coming;
@@ -144,12 +134,14 @@ impl<'a> Passage<'a> {
         let now = state.body.see(now);
         let ticket = &mut self.entry.ticket;
         let context = self.context.get(&resource.shared);
-        if ticket.seat.context == NONE {
+        if ticket.seat.context == NONE && ticket.reached == Key::START {
             ticket.created = now;
             ticket.users = state.chain.users();
-            ticket.seat = seat(&mut state.body, &resource.shared, &self.call, context);
-            mark(&mut self.call, SlotName::Nodes, Said::Pass);
-        } else if compares && !state.body.nodes.has(ticket.seat) {
+            // For a trace that is a turn of its own.
+            if self.call.trace.is_none() {
+                ticket.seat = seat(&mut state.body, &resource.shared, &self.call, context);
+            }
+        } else if compares && ticket.seat.context != NONE && !state.body.nodes.has(ticket.seat) {
             // It waited for so long that they were given back.
             ticket.seat = seat(&mut state.body, &resource.shared, &self.call, context);
         }
@@ -192,7 +184,7 @@ impl<'a> Passage<'a> {
         key: Key,
         slot: &dyn Slot,
         now: Tick,
-    ) -> Result<(), Box<str>> {
+    ) -> Result<(), Cow<'static, str>> {
         let said = slot.enter(now, &self.seen(engine));
         let (ticket, name) = (&mut self.entry.ticket, SlotName::User(key.order()));
         if said.is_ok() {
@@ -203,8 +195,9 @@ impl<'a> Passage<'a> {
             let now = body.see(now);
             body.nodes.each(ticket.seat, |stat| stat.advance(now));
             let mut inbound = ticket.inbound(resource, now);
-            ticket.refuse(body, inbound.as_deref_mut(), now, key, &mut self.turned);
             mark(&mut self.call, name, Said::Block);
+            ticket.refuse(body, inbound.as_deref_mut(), now, key, &mut self.turned);
+            add_time(&mut self.call, SlotName::Statistics);
         }
         said
     }
@@ -214,10 +207,8 @@ impl<'a> Passage<'a> {
             let ticket = &self.entry.ticket;
             let ended = (ticket.count, ticket.rt_ms(now));
             ticket.tell_users(&resource, now, ended, Outcome::Refused);
-            let observers = engine.shared.observers();
-            for observer in observers.iter() {
-                observer.blocked(now, &self.seen(engine), &block);
-            }
+            engine.shared.tell(|observer| observer.blocked(now, &self.seen(engine), &block));
+            add_time(&mut self.call, SlotName::Log);
         }
         Ended::Refused(block)
     }
@@ -229,15 +220,7 @@ impl<'a> Passage<'a> {
     }
 
     fn seen<'s>(&'s self, engine: &'s LocalEngine) -> Seen<'s> {
-        Seen {
-            resource: self.call.resource,
-            context: &self.context.get(&engine.shared).name,
-            origin: self.call.origin,
-            entry_type: self.call.entry_type,
-            count: self.call.count,
-            prioritized: self.call.prioritized,
-            args: self.call.args,
-        }
+        self.call.seen(self.context.get(&engine.shared))
     }
 }
 
@@ -245,5 +228,13 @@ impl<'a> Passage<'a> {
 fn mark(call: &mut Call<'_>, slot: SlotName, said: Said) {
     if let Some(trace) = &mut call.trace {
         trace.mark(slot, said);
+    }
+}
+
+/// The time since the last mark was one of this slot, which had its turn before.
+#[inline]
+fn add_time(call: &mut Call<'_>, slot: SlotName) {
+    if let Some(trace) = &mut call.trace {
+        trace.add(slot);
     }
 }

@@ -179,6 +179,9 @@ impl Body {
             Link::Param => self.hot.is_some(),
             Link::DefaultBreaker => self.breakers.has_work(true),
             Link::Breaker => self.breakers.has_work(false),
+            // Every call has nodes and is counted, and observers hear of all refusals: only a trace
+            // asks when.
+            Link::NodeSelection | Link::ClusterNode | Link::Log | Link::Statistics => false,
             // The limits of the system are not this resource's; and where flow is, all is counted.
             Link::System | Link::Flow | Link::User(_) => true,
         }
@@ -210,11 +213,8 @@ impl Resource {
         if turned.is_empty() {
             return;
         }
-        let observers = self.shared.observers();
         for (rule, from, to) in turned.drain(..) {
-            for observer in observers.iter() {
-                observer.turned(now, self.name.text(), &rule, from, to);
-            }
+            self.shared.tell(|observer| observer.turned(now, self.name.text(), &rule, from, to));
         }
     }
 }

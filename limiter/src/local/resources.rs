@@ -58,6 +58,17 @@ impl Resources {
         self.hasher.hash_one(name)
     }
 
+    /// The same for a name [of patterns](Name::of_patterns).
+    pub(super) fn hash_patterns(&self, texts: &[&str]) -> u64 {
+        self.hasher.hash_one(texts)
+    }
+
+    /// The resource that stands for names which match these patterns.
+    pub(super) fn get_by_patterns(&self, hash: u64, texts: &[&str]) -> Option<Arc<Resource>> {
+        let table = self.shard(hash)?.table.hold();
+        table.find(hash, |resource| resource.name.is_of_patterns(texts)).cloned()
+    }
+
     #[inline]
     pub(super) fn get(&self, hash: u64, name: &str) -> Option<Arc<Resource>> {
         let table = self.shard(hash)?.table.hold();

@@ -2,6 +2,7 @@
 
 use foldhash::quality::RandomState;
 use hashbrown::{HashMap, HashSet};
+use smallvec::SmallVec;
 
 use super::resource::Name;
 use crate::{
@@ -11,6 +12,9 @@ use crate::{
 
 /// Between the texts of several patterns in one name.
 const BETWEEN: &str = "\n";
+
+/// Texts of patterns in their order. As many as mostly match one name take no allocation.
+pub(super) type Patterns<'a> = SmallVec<[&'a str; 8]>;
 
 /// One immutable set of all kinds of rules.
 #[derive(Clone, Debug, Default)]
@@ -143,15 +147,29 @@ impl Rules {
         matches!(name, Name::Own(text) if self.names(text))
     }
 
-    /// The texts of all patterns that the resource matches, for [`Name::Patterns`]; `None` when
-    /// it matches none.
-    pub(super) fn patterns_of(&self, resource: &str) -> Option<Box<str>> {
+    /// The texts of all patterns that the resource matches, for [`Name::of_patterns`].
+    pub(super) fn patterns_of(&self, resource: &str) -> Patterns<'_> {
         let of_flow = self.flow.patterns_of(resource).chain(self.param.patterns_of(resource));
         let others = self.authority.patterns_of(resource).chain(self.degrade.patterns_of(resource));
-        let mut texts: Vec<&str> = of_flow.chain(others).collect();
+        let mut texts: Patterns<'_> = of_flow.chain(others).collect();
         texts.sort_unstable();
         texts.dedup();
-        (!texts.is_empty()).then(|| texts.join(BETWEEN).into())
+        texts
+    }
+}
+
+impl Name {
+    /// The name of all resources above the bound that match these patterns, and of rules no others.
+    pub(super) fn of_patterns(texts: &[&str]) -> Self {
+        Self::Patterns(texts.join(BETWEEN).into())
+    }
+
+    /// Whether [`Self::of_patterns`] gives it for these.
+    pub(super) fn is_of_patterns(&self, texts: &[&str]) -> bool {
+        match self {
+            Self::Patterns(own) => own.split(BETWEEN).eq(texts.iter().copied()),
+            Self::Own(_) | Self::EveryPattern | Self::Other => false,
+        }
     }
 }
 

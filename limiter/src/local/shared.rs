@@ -10,6 +10,7 @@ use super::{
     chain::Chain,
     context::{Context, Entrance},
     inbound::Inbound,
+    observer::tell,
     param::Counted,
     rules::Rules,
 };
@@ -142,9 +143,11 @@ impl Shared {
         self.observers.swap(Arc::new(observers));
     }
 
-    /// Who is to be told of what happens.
-    pub(super) fn observers(&self) -> Held<Vec<Arc<dyn Observer>>> {
-        self.observers.hold()
+    /// Tells each observer.
+    pub(super) fn tell(&self, what: impl Fn(&dyn Observer)) {
+        for observer in self.observers.hold().iter() {
+            tell(|| what(&**observer));
+        }
     }
 
     pub(super) fn default_context(&self) -> &Context {

@@ -1,6 +1,6 @@
 //! Slots of the user's in the chain.
 
-use std::fmt::Debug;
+use std::{borrow::Cow, fmt::Debug};
 
 use super::{Arg, EntryType};
 use crate::Tick;
@@ -11,14 +11,15 @@ use crate::Tick;
 /// No lock of the engine is held while a slot runs, so it may take its time and may make calls of
 /// its own; limits before it that compare counters are looked at once more when it has let through,
 /// since others may have passed meanwhile. Each `enter` that lets through is followed by exactly one
-/// `exit`, on whatever thread.
+/// `exit`, on whatever thread. A panic goes to whoever made the call or ended it; but one of `exit`
+/// while another unwinds ends there, as that of an [`Observer`](super::Observer).
 pub trait Slot: Debug + Send + Sync {
     /// Lets the call through, or refuses it with what the caller is told.
     ///
     /// # Errors
     ///
     /// The refusal.
-    fn enter(&self, now: Tick, call: &Seen<'_>) -> Result<(), Box<str>>;
+    fn enter(&self, now: Tick, call: &Seen<'_>) -> Result<(), Cow<'static, str>>;
 
     /// The call has ended, was refused further down, or was given up.
     fn exit(&self, now: Tick, done: &Done<'_>) {

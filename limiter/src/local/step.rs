@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Asking, Block, Entry, LocalEngine, passage::Passage};
+use super::{
+    Asking, Block, Entry, LocalEngine,
+    passage::{Ended, Passage},
+};
 use crate::{Tick, sync::Arc};
 
 /// What the chain says to a call.
@@ -70,9 +73,12 @@ impl<'a> Waiting<'a> {
     /// Goes on with the rest of the chain at `now`, when the wait is over; the engine does not look
     /// whether it is. Another rule may make the call wait again. Rules that compare counters are
     /// asked once more, since others may have passed meanwhile; what was borrowed is promised.
-    pub fn resume(self, now: Tick) -> Step<'a> {
-        let Self { engine, mut passage, .. } = self;
-        let ended = passage.run(&engine, now);
-        passage.step(&engine, ended)
+    pub fn resume(mut self, now: Tick) -> Step<'a> {
+        match self.passage.run(&self.engine, now) {
+            Ended::Through => Step::Passed(self.passage.admit()),
+            Ended::Refused(block) => Step::Blocked(block),
+            Ended::Wait(wait) => Step::Wait(Self { wait, ..self }),
+            Ended::Ask(rule) => Step::Ask(Asking::new(&self.engine, self.passage, rule)),
+        }
     }
 }

@@ -8,8 +8,14 @@ use crate::{Clock, Tick, sync::Arc};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SlotName {
-    /// Finds the nodes of the call: `NodeSelectorSlot` and `ClusterBuilderSlot`.
-    Nodes,
+    /// Finds the node of the call's context: `NodeSelectorSlot`.
+    NodeSelection,
+    /// Finds the node of its origin, and brings all of them to now: `ClusterBuilderSlot`.
+    ClusterNode,
+    /// Tells observers of a refusal, once there is one: `LogSlot`.
+    Log,
+    /// Counts what passes and what is refused, once that is known: `StatisticSlot`.
+    Statistics,
     /// `AuthoritySlot`.
     Authority,
     /// `SystemSlot`.
@@ -18,7 +24,7 @@ pub enum SlotName {
     Gateway,
     /// `ParamFlowSlot`.
     Param,
-    /// `FlowSlot`, and counting what passes, which is one step with it.
+    /// `FlowSlot`.
     Flow,
     /// `DefaultCircuitBreakerSlot`.
     DefaultBreaker,
@@ -51,7 +57,8 @@ pub struct Mark {
     pub slot: SlotName,
     /// What it said.
     pub said: Said,
-    /// How long it took, waits for locks included, in nanoseconds of the trace's clock.
+    /// How long it took, waits for locks included, in nanoseconds of the trace's clock. What the
+    /// log and the statistics do later, when slots behind them have spoken, is counted as theirs.
     pub took: Duration,
 }
 
@@ -88,6 +95,15 @@ impl Trace {
     pub(super) fn mark(&mut self, slot: SlotName, said: Said) {
         let now = self.clock.now();
         self.marks.push(Mark { slot, said, took: now.since(self.since) });
+        self.since = now;
+    }
+
+    /// Adds the time since the last mark to that of a slot that had its turn before.
+    pub(super) fn add(&mut self, slot: SlotName) {
+        let now = self.clock.now();
+        if let Some(mark) = self.marks.iter_mut().rfind(|mark| mark.slot == slot) {
+            mark.took += now.since(self.since);
+        }
         self.since = now;
     }
 }

@@ -350,7 +350,7 @@ fn a_probe_that_is_refused_behind_or_given_up_in_a_queue_opens_the_breaker_again
     #[derive(Debug)]
     struct Refuses;
     impl Slot for Refuses {
-        fn enter(&self, _: Tick, call: &Seen<'_>) -> Result<(), Box<str>> {
+        fn enter(&self, _: Tick, call: &Seen<'_>) -> Result<(), Cow<'static, str>> {
             if call.origin == "bad" { Err("bad".into()) } else { Ok(()) }
         }
     }

@@ -1,5 +1,6 @@
 //! What counts no more is given back.
 
+use std::borrow::Cow;
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicU64, Ordering},
@@ -78,7 +79,7 @@ fn a_call_that_comes_to_its_slot_after_a_minute_is_held_to_its_rules() {
     #[derive(Debug)]
     struct Slow(std::sync::Weak<LocalEngine>);
     impl Slot for Slow {
-        fn enter(&self, _: Tick, call: &Seen<'_>) -> Result<(), Box<str>> {
+        fn enter(&self, _: Tick, call: &Seen<'_>) -> Result<(), Cow<'static, str>> {
             self.0.upgrade().unwrap().tidy(at(MINUTE));
             if call.count == 7 { Err("seven".into()) } else { Ok(()) }
         }

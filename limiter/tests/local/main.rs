@@ -9,6 +9,7 @@
 
 mod asking;
 mod bounds;
+mod checks;
 mod gates;
 mod golden;
 mod idle;

@@ -1,6 +1,7 @@
 //! Slots of the user's, observers and traces.
 
 use std::{
+    borrow::Cow,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -27,7 +28,7 @@ impl Scribe {
 }
 
 impl Slot for Scribe {
-    fn enter(&self, _now: Tick, call: &Seen<'_>) -> Result<(), Box<str>> {
+    fn enter(&self, _now: Tick, call: &Seen<'_>) -> Result<(), Cow<'static, str>> {
         self.note("enter");
         if call.origin == self.0 { Err("a bad caller".into()) } else { Ok(()) }
     }
@@ -132,7 +133,7 @@ fn a_slot_that_is_added_meanwhile_is_for_later_calls() {
 struct Nested(std::sync::Weak<LocalEngine>);
 
 impl Slot for Nested {
-    fn enter(&self, now: Tick, call: &Seen<'_>) -> Result<(), Box<str>> {
+    fn enter(&self, now: Tick, call: &Seen<'_>) -> Result<(), Cow<'static, str>> {
         assert_ne!(call.origin, "panic", "expected");
         if let Some(engine) = self.0.upgrade().filter(|_| call.origin.is_empty()) {
             drop(engine.enter(now, Call::new(call.resource).origin("slot")));
@@ -195,31 +196,49 @@ fn a_probe_that_a_later_slot_refuses_opens_the_breaker_for_another_time_window()
     assert_eq!(taken(&notes), ["bad enter", "bad Success"]);
 }
 
+/// A clock on which a microsecond passes at each look.
+#[derive(Debug)]
+struct Ticking(ManualClock);
+
+impl Clock for Ticking {
+    fn now(&self) -> Tick {
+        self.0.advance(Duration::from_micros(1));
+        self.0.now()
+    }
+
+    fn wall(&self) -> std::time::SystemTime {
+        self.0.wall()
+    }
+}
+
+fn ticking() -> Trace {
+    Trace::new(Arc::new(Ticking(ManualClock::new(at(0)))))
+}
+
+/// The slots that took this many looks at the clock.
+fn slots_that_took(trace: &Trace, micros: u64) -> Vec<SlotName> {
+    let marks = trace.marks().iter();
+    let took = marks.filter(|mark| mark.took == Duration::from_micros(micros));
+    took.map(|mark| mark.slot).collect()
+}
+
 #[test]
 fn a_trace_lists_what_each_slot_said_and_how_long_it_took() {
-    /// A microsecond passes at each look.
-    #[derive(Debug)]
-    struct Ticking(ManualClock);
-    impl Clock for Ticking {
-        fn now(&self) -> Tick {
-            self.0.advance(Duration::from_micros(1));
-            self.0.now()
-        }
-
-        fn wall(&self) -> std::time::SystemTime {
-            self.0.wall()
-        }
-    }
     let engine = with_flow(r#"[{"resource": "r", "count": 10, "controlBehavior": 2}]"#);
-    with_slots(&engine, &[(-2_500, "slot")]);
+    with_slots(&engine, &[(-10_001, "first"), (-8_500, "unlogged"), (-2_500, "slot")]);
     drop(pass(engine.enter(at(0), Call::new("r"))));
-    let mut trace = Trace::new(Arc::new(Ticking(ManualClock::new(at(0)))));
+    let mut trace = ticking();
     let waiting = wait(engine.enter(at(0), Call::new("r").trace(&mut trace)), 100);
     drop(pass(waiting.resume(at(100))));
     let marks: Vec<_> = trace.marks().iter().map(|mark| (mark.slot, mark.said)).collect();
     let said = Said::Wait(Duration::from_millis(100));
     let expected = [
-        (SlotName::Nodes, Said::Pass),
+        (SlotName::User(-10_001), Said::Pass),
+        (SlotName::NodeSelection, Said::Pass),
+        (SlotName::ClusterNode, Said::Pass),
+        (SlotName::User(-8_500), Said::Pass),
+        (SlotName::Log, Said::Pass),
+        (SlotName::Statistics, Said::Pass),
         (SlotName::Authority, Said::Pass),
         (SlotName::System, Said::Pass),
         (SlotName::Gateway, Said::Pass),
@@ -231,7 +250,31 @@ fn a_trace_lists_what_each_slot_said_and_how_long_it_took() {
         (SlotName::Breaker, Said::Pass),
     ];
     assert_eq!(marks, expected);
-    assert!(trace.marks().iter().all(|mark| mark.took == Duration::from_micros(1)));
+    assert_eq!(slots_that_took(&trace, 2), [SlotName::Statistics], "which counted what passed");
+    assert_eq!(slots_that_took(&trace, 1).len(), marks.len() - 1);
+    let node = engine.node(at(100), "r").unwrap();
+    assert_eq!((node.pass_qps, node.threads, node.avg_rt), (2.0, 0, 50.0));
+}
+
+#[test]
+fn a_trace_ends_with_the_slot_that_refused() {
+    let engine = engine();
+    with_slots(&engine, &[(-7_500, "early"), (-5_500, "late")]);
+    let mut trace = ticking();
+    let call = Call::new("r").origin("late").trace(&mut trace);
+    assert_eq!(block(engine.enter(at(0), call)).to_string(), "a bad caller");
+    let last = trace.marks().last().map(|mark| (mark.slot, mark.said));
+    assert_eq!(last, Some((SlotName::User(-5_500), Said::Block)));
+    let counted_and_logged = [SlotName::Log, SlotName::Statistics];
+    assert_eq!(slots_that_took(&trace, 2), counted_and_logged);
+
+    let mut trace = ticking();
+    let call = Call::new("r").origin("early").trace(&mut trace);
+    block(engine.enter(at(0), call));
+    let last = trace.marks().last().map(|mark| (mark.slot, mark.said));
+    assert_eq!(last, Some((SlotName::User(-7_500), Said::Block)));
+    assert_eq!(slots_that_took(&trace, 2), [SlotName::Log]);
+    assert_eq!(node(&engine, 0, "r").block_qps, 1.0, "the late one");
 }
 
 #[test]
@@ -249,7 +292,7 @@ fn outcomes_are_told_apart() {
 struct Twice(std::sync::Weak<LocalEngine>, Mutex<Vec<Entry>>);
 
 impl Slot for Twice {
-    fn enter(&self, now: Tick, call: &Seen<'_>) -> Result<(), Box<str>> {
+    fn enter(&self, now: Tick, call: &Seen<'_>) -> Result<(), Cow<'static, str>> {
         if let Some(engine) = self.0.upgrade().filter(|_| call.origin.is_empty()) {
             let again = Call::new(call.resource).origin("slot").entry_type(call.entry_type);
             self.1.lock().unwrap().push(pass(engine.enter(now, again.args(call.args))));
@@ -283,23 +326,76 @@ fn what_passes_while_a_slot_is_asked_counts_against_the_limits_before_it() {
     }
 }
 
-#[test]
-fn slots_hear_of_the_end_though_an_observer_panics() {
-    #[derive(Debug)]
-    struct Panicking;
-    impl Observer for Panicking {
-        fn turned(&self, _: Tick, _: &str, _: &DegradeRule, _: BreakerState, to: BreakerState) {
-            panic!("expected: {to:?}");
-        }
+/// Panics when a breaker turns, when a call is refused, and when one ends.
+#[derive(Debug)]
+struct Panicking;
+
+impl Observer for Panicking {
+    fn blocked(&self, _: Tick, _: &Seen<'_>, block: &Block) {
+        panic!("expected: {block}");
     }
+
+    fn turned(&self, _: Tick, _: &str, _: &DegradeRule, _: BreakerState, to: BreakerState) {
+        panic!("expected: {to:?}");
+    }
+}
+
+impl Slot for Panicking {
+    fn enter(&self, _: Tick, _: &Seen<'_>) -> Result<(), Cow<'static, str>> {
+        Ok(())
+    }
+
+    fn exit(&self, _: Tick, done: &Done<'_>) {
+        panic!("expected: {:?}", done.outcome);
+    }
+}
+
+/// An engine with a breaker that opens at the first error, and an observer that panics then.
+fn with_panicking() -> Arc<LocalEngine> {
     let engine = engine();
     let rule = r#"[{"resource": "r", "grade": 2, "count": 0, "timeWindow": 1,
                     "minRequestAmount": 1}]"#;
     engine.load_degrade(parse_degrade(rule, "test").unwrap().rules);
     engine.observe(Arc::new(Panicking));
+    engine
+}
+
+#[test]
+fn slots_hear_of_the_end_though_an_observer_panics() {
+    let engine = with_panicking();
     let notes = with_slots(&engine, &[(-2_500, "slot")]);
     let mut entry = pass(engine.enter(at(0), Call::new("r")));
     entry.fail();
     assert!(std::thread::spawn(move || entry.exit(at(0))).join().is_err());
     assert_eq!(taken(&notes), ["slot enter", "slot Error"]);
+}
+
+#[test]
+fn a_panic_of_slots_and_observers_ends_where_another_unwinds() {
+    /// Makes a call that is refused while it is dropped.
+    struct Refused(Arc<LocalEngine>);
+    impl Drop for Refused {
+        fn drop(&mut self) {
+            block(self.0.enter(at(0), Call::new("r")));
+        }
+    }
+    let engine = with_panicking();
+    engine.insert_slot(-2_500, Arc::new(Panicking));
+    let notes = with_slots(&engine, &[(-2_500, "slot")]);
+    engine.observe(Arc::new(Scribe("log", Arc::clone(&notes))));
+    let of_thread = Arc::clone(&engine);
+    let thread = std::thread::spawn(move || {
+        let _refused = Refused(Arc::clone(&of_thread));
+        let mut entry = pass(of_thread.enter(at(0), Call::new("r")));
+        entry.fail();
+        panic!("expected: the first");
+    });
+    let first = thread.join().unwrap_err();
+    assert_eq!(first.downcast_ref(), Some(&"expected: the first"));
+    let refusal = "log r in sentinel_default_context: circuit breaker of r: open for its number of \
+                   failed calls";
+    let ends = ["slot enter", "slot Error", "log r Closed Open", "slot enter", "slot Refused"];
+    assert_eq!(taken(&notes), [&ends[..], &[refusal]].concat());
+    let counted = node(&engine, 0, "r");
+    assert_eq!((counted.exception_qps, counted.block_qps, counted.threads), (1.0, 1.0, 0));
 }

@@ -138,8 +138,8 @@ key and 100 000 in a shuffled order, where everything passes and where next to n
 - **Entries**: `LocalEngine::enter` and `Entry::exit` of a resource that is found by its name, in turns with \
 `RateLimiter::check_key` of the crate governor with names for keys, which is told of no end. Calls have one flow rule (calls per \
 second, refused at once), none, or one and count in the inbound node, too; no count is ever reached, and no clock is read: time \
-moves on every 1 000 calls. \"The flow rule alone\" is `RuleSet::acquire_flow`: a rule that is found by its number, compared and \
-counted, without an entry. On two threads each has a resource of its own.
+moves on every 1 000 calls. \"The flow rule alone\" is `LocalEngine::check`: the resource found by the same names, its rule compared \
+and the tokens counted, without an entry. On two threads each has a resource of its own.
 - **sentinel-rust**: the crate `sentinel-core` 0.1.3 in one run of criterion (`tests/bench/sentinel-rust`), through \
 `EntryBuilder` with its defaults, so its time is a number that a thread sets each millisecond; ours is told a time that is kept \
 alike, and once more what two readings of the system's clock say. Shown are medians, with what they lie between with 95 % \

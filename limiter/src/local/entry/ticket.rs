@@ -6,6 +6,7 @@ use crate::local::{
     chain::Key,
     hot::Gateway,
     node::{NONE, Seat},
+    observer::tell,
     open,
     resource::{Body, Resource},
     stat::{BucketId, Stat},
@@ -205,7 +206,7 @@ impl Ticket {
         }
         let done = Done { resource: resource.name.text(), count, rt_ms, outcome };
         for slot in resource.shared.chain().passed(self.reached, self.users) {
-            slot.exit(now, &done);
+            tell(|| slot.exit(now, &done));
         }
     }
 }

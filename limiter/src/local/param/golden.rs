@@ -4,7 +4,7 @@
 //! calls, `x` ends one that was held; `P` passes, `P~ms` passes after a wait, `B` is refused, `*k`
 //! is k times in a row. F05 is ours, and so are F06 and F10, which it has in words only.
 
-use super::*;
+use super::{tests::enter, *};
 use crate::{
     Param,
     rule::{ControlBehavior, ItemValue, ParamItem},
@@ -158,11 +158,11 @@ fn call_once(rules: &mut HotRules, now: Tick, words: &Words<'_>) -> (String, Opt
             ParamVerdict::Ask { rule, .. } => panic!("rule {rule} asks a server"),
             ParamVerdict::Pass if waited.is_zero() => break,
             ParamVerdict::Pass => {
-                return (format!("P~{}", waited.as_millis()), Some(rules.enter(&args)));
+                return (format!("P~{}", waited.as_millis()), Some(enter(rules, &args)));
             }
         }
     }
-    ("P".into(), Some(rules.enter(&args)))
+    ("P".into(), Some(enter(rules, &args)))
 }
 
 fn values(text: &str) -> Vec<Param<'_>> {

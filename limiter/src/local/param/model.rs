@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::*;
+use super::{tests::enter, *};
 use crate::{
     Param,
     cluster::limit::whole,
@@ -246,7 +246,7 @@ proptest! {
                     let expected = model.said(&mut now, &args, n.into(), sleeps);
                     prop_assert_eq!(&heard, &expected, "{} {:?}", now, args);
                     if heard.last() == Some(&ParamVerdict::Pass) {
-                        held.push(hot.enter(&call));
+                        held.push(enter(&mut hot, &call));
                         model.open.push(args);
                     }
                 }
@@ -322,7 +322,7 @@ proptest! {
                     };
                     prop_assert_eq!(heard, expected, "{} {:?}", now, value);
                     if heard != Answer::Block {
-                        held.push(hot.enter(&args));
+                        held.push(enter(&mut hot, &args));
                         open.push(same.clone());
                     }
                 }

@@ -130,10 +130,10 @@ mod tests {
     #[test]
     fn calls_in_progress_outlive_any_change_of_the_rules() {
         let mut rules = hot(&[threads(0)]);
-        let held = rules.enter(&[int(1)]);
+        let held = enter(&mut rules, &[int(1)]);
         reload(&mut rules, &[rule(|rule| (rule.grade, rule.count) = (0, 2.0))]);
         assert_eq!(check(&mut rules, 5_000, &[int(1)]), PASS);
-        let second = rules.enter(&[int(1)]);
+        let second = enter(&mut rules, &[int(1)]);
         assert_eq!(check(&mut rules, 5_000, &[int(1)]), BLOCK, "one of before and one of now");
         reload(&mut rules, &[]);
         assert_eq!((check(&mut rules, 5_000, &[int(1)]), rules.threads.len()), (PASS, 1));
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn what_no_rule_looks_at_goes_with_its_last_call() {
         let mut rules = hot(&[threads(0)]);
-        let held = rules.enter(&[int(1)]);
+        let held = enter(&mut rules, &[int(1)]);
         reload(&mut rules, &[]);
         assert_eq!((rules.values(), rules.threads.len()), (1, 1));
         rules.leave(Tick::from_ms(5_000), &held);
@@ -162,22 +162,22 @@ mod tests {
     #[test]
     fn a_value_that_is_pinned_while_it_shares_a_count_still_sees_what_it_shared() {
         let mut rules = HotRules::new(&[threads(0)], &Room::of(1, u64::MAX));
-        rules.enter(&[int(1)]);
-        let held = rules.enter(&[int(7)]);
+        enter(&mut rules, &[int(1)]);
+        let held = enter(&mut rules, &[int(7)]);
         for _ in 0..2 {
             reload(&mut rules, &[pinned(1.0)]);
             assert_eq!(check(&mut rules, 5_000, &[int(7)]), BLOCK, "it is in progress");
         }
         reload(&mut rules, &[pinned(2.0)]);
         assert_eq!(check(&mut rules, 5_000, &[int(7)]), PASS);
-        let second = rules.enter(&[int(7)]);
+        let second = enter(&mut rules, &[int(7)]);
         assert_eq!(check(&mut rules, 5_000, &[int(7)]), BLOCK, "one where it shared, one here");
         assert_eq!(check(&mut rules, 5_000, &[int(9)]), BLOCK, "shares with the first");
         rules.leave(Tick::from_ms(5_000), &held);
         assert_eq!(check(&mut rules, 5_000, &[int(9)]), PASS);
         assert_eq!(check(&mut rules, 5_000, &[int(7)]), PASS);
         // What shares a count from here on is none of its business.
-        rules.enter(&[int(9)]);
+        enter(&mut rules, &[int(9)]);
         assert_eq!(check(&mut rules, 5_000, &[int(7)]), PASS);
         rules.leave(Tick::from_ms(5_000), &second);
         reload(&mut rules, &[pinned(1.0)]);
@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn a_value_that_is_pinned_while_it_has_a_count_of_its_own_keeps_it() {
         let mut rules = HotRules::new(&[threads(0)], &Room::of(1, u64::MAX));
-        let held = rules.enter(&[int(7)]);
-        rules.enter(&[int(1)]);
+        let held = enter(&mut rules, &[int(7)]);
+        enter(&mut rules, &[int(1)]);
         reload(&mut rules, &[pinned(1.0)]);
         assert_eq!(check(&mut rules, 5_000, &[int(7)]), BLOCK);
         rules.leave(Tick::from_ms(5_000), &held);
@@ -198,8 +198,8 @@ mod tests {
     #[test]
     fn a_value_that_is_pinned_no_more_stays_counted_while_it_is_in_progress() {
         let mut rules = HotRules::new(&[pinned(2.0)], &Room::of(1, u64::MAX));
-        rules.enter(&[int(1)]);
-        let held = [rules.enter(&[int(7)]), rules.enter(&[int(7)])];
+        enter(&mut rules, &[int(1)]);
+        let held = [enter(&mut rules, &[int(7)]), enter(&mut rules, &[int(7)])];
         reload(&mut rules, &[threads(0)]);
         assert_eq!(check(&mut rules, 5_000, &[int(7)]), BLOCK);
         rules.leave(Tick::from_ms(5_000), &held[0]);
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(check(&mut rules, 5_000, &[int(7)]), PASS);
         // Forgotten, without room for another count of its own, and pinned once more.
         rules.tidy(Tick::from_ms(6_000));
-        let shared = rules.enter(&[int(7)]);
+        let shared = enter(&mut rules, &[int(7)]);
         reload(&mut rules, &[pinned(1.0)]);
         assert_eq!(check(&mut rules, 6_000, &[int(7)]), BLOCK, "in progress where it shares");
         rules.leave(Tick::from_ms(6_000), &shared);

@@ -144,13 +144,13 @@ impl Threads {
     }
 }
 
-/// Where a call in progress is counted, to be given back when it ends. Four values fit without an
-/// allocation.
+/// Where a call in progress is counted, to be given back when it ends. To be used again for another
+/// call, so that only one with more values than any before allocates.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
-    few: [Option<Place>; 4],
-    more: Vec<Place>,
-}
+pub(crate) struct Held(Vec<Place>);
+
+/// Places that are kept for another call.
+const PLACES: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 struct Place {
@@ -160,16 +160,18 @@ struct Place {
 
 impl Held {
     pub(super) fn push(&mut self, param_idx: i32, at: At) {
-        let place = Place { param_idx, at };
-        match self.few.iter_mut().find(|free| free.is_none()) {
-            Some(free) => *free = Some(place),
-            None => self.more.push(place),
-        }
+        self.0.push(Place { param_idx, at });
+    }
+
+    /// The call has ended.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+        self.0.shrink_to(PLACES);
     }
 
     /// The index of the argument, and where its value is counted.
     pub(super) fn places(&self) -> impl Iterator<Item = (i32, At)> {
-        self.few.iter().flatten().chain(&self.more).map(|place| (place.param_idx, place.at))
+        self.0.iter().map(|place| (place.param_idx, place.at))
     }
 }
 
@@ -268,5 +270,7 @@ mod tests {
             held.push(param_idx, at);
         }
         assert_eq!(held.places().collect::<Vec<_>>(), places);
+        held.clear();
+        assert_eq!(held.places().count(), 0);
     }
 }

@@ -7,20 +7,20 @@
 use crate::{
     Tick,
     local::{
-        Arg, Call, LocalEngine,
-        gateway::GatewayRules,
+        Call, LocalEngine,
+        gateway::{GatewayRules, Parts},
         resource::{Resource, State},
     },
     sync::{Arc, MutexGuard, lock},
 };
 
 /// The arguments of a call for gateway rules, and the rules that they are for.
-pub(super) type GatewayArgs<'a> = Option<(Arc<GatewayRules>, Vec<Arg<'a>>)>;
+pub(in crate::local) type GatewayArgs<'a> = Option<(Arc<GatewayRules>, Parts<'a>)>;
 
 /// Locks a resource when all is there that the rules in force look at: `args`, and the readings of
 /// other resources if the call `compares` with them.
-#[inline]
-pub(super) fn lock_ready<'r, 'a>(
+#[inline(always)]
+pub(in crate::local) fn lock_ready<'r, 'a>(
     engine: &LocalEngine,
     resource: &'r Resource,
     call: &Call<'a>,

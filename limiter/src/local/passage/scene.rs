@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Place, Turn, mark};
+use super::{
+    Place, Turn, add_time, mark,
+    seat::{of_context, of_origin},
+};
 use crate::{
     Tick,
     local::{
@@ -57,6 +60,10 @@ impl Scene<'_, '_> {
                 self.place.was_unlocked = true;
                 return Some(Turn::User(key, Arc::clone(slot), self.now));
             }
+            Link::NodeSelection => (SlotName::NodeSelection, self.node_selection()),
+            Link::ClusterNode => (SlotName::ClusterNode, self.cluster_node()),
+            Link::Log => (SlotName::Log, None),
+            Link::Statistics => (SlotName::Statistics, None),
             Link::Authority => (SlotName::Authority, self.authority()),
             Link::System => (SlotName::System, self.system()),
             Link::Gateway => (SlotName::Gateway, self.gateway()),
@@ -67,27 +74,52 @@ impl Scene<'_, '_> {
         };
         let Some(stop) = stop else {
             mark(self.call, name, Said::Pass);
+            if name == SlotName::Flow {
+                self.take();
+            }
             return None;
         };
         self.place.was_unlocked |= matches!(stop, Stop::Wait(_) | Stop::Ask(_));
-        let (said, turn) = match stop {
-            Stop::Wait(wait) => (Said::Wait(wait), Turn::Wait(wait)),
-            Stop::Ask(rule) => (Said::Ask, Turn::Ask(rule)),
-            Stop::Borrow(wait) => (Said::Borrow(wait), Turn::Wait(wait)),
+        Some(match stop {
+            Stop::Wait(wait) => {
+                mark(self.call, name, Said::Wait(wait));
+                Turn::Wait(wait)
+            }
+            Stop::Ask(rule) => {
+                mark(self.call, name, Said::Ask);
+                Turn::Ask(rule)
+            }
+            Stop::Borrow(wait) => {
+                mark(self.call, name, Said::Borrow(wait));
+                Turn::Wait(wait)
+            }
             Stop::Block(by) => {
+                mark(self.call, name, Said::Block);
                 let inbound = self.inbound.as_deref_mut();
                 self.ticket.refuse(self.body, inbound, self.now, key, self.turned);
-                (Said::Block, Turn::Refused(Block(by)))
+                add_time(self.call, SlotName::Statistics);
+                Turn::Refused(Block(by))
             }
-        };
-        mark(self.call, name, said);
-        Some(turn)
+        })
+    }
+
+    fn node_selection(&mut self) -> Option<Stop> {
+        self.ticket.seat.context = of_context(self.body, self.shared, self.call, self.context);
+        None
+    }
+
+    fn cluster_node(&mut self) -> Option<Stop> {
+        self.ticket.seat.origin = of_origin(self.body, self.shared, self.call.origin);
+        let now = self.now;
+        self.body.nodes.each(self.ticket.seat, |stat| stat.advance(now));
+        None
     }
 
     fn authority(&self) -> Option<Stop> {
         let refuses = |rule: &&Arc<AuthorityRule>| !allows(rule, self.call.origin);
         let rule = self.body.authority.iter().find(refuses)?;
-        Some(Stop::Block(By::Authority(Arc::clone(rule), self.call.origin.into())))
+        let origin = self.body.nodes.origin_name(self.ticket.seat.origin, self.call.origin);
+        Some(Stop::Block(By::Authority(Arc::clone(rule), origin)))
     }
 
     fn system(&mut self) -> Option<Stop> {
@@ -142,7 +174,7 @@ impl Scene<'_, '_> {
         }
     }
 
-    /// Asks the flow rules, and counts what passes them.
+    /// Asks the flow rules.
     #[inline]
     fn flow(&mut self) -> Option<Stop> {
         if self.place.was_unlocked
@@ -175,9 +207,15 @@ impl Scene<'_, '_> {
                 }
             }
         }
+        None
+    }
+
+    /// Counts a call that the flow rules let through.
+    #[inline]
+    fn take(&mut self) {
         let (inbound, is_borrowed) = (self.inbound.as_deref_mut(), self.place.is_borrowed);
         self.ticket.take(self.body, inbound, is_borrowed, self.call.args, self.gateway_args);
-        None
+        add_time(self.call, SlotName::Statistics);
     }
 }
 

@@ -12,14 +12,30 @@ use crate::{
 };
 
 /// Finds the nodes of a call, or makes them.
+#[inline(always)]
+pub(in crate::local) fn seat(
+    body: &mut Body,
+    shared: &Shared,
+    call: &Call<'_>,
+    context: &Context,
+) -> Seat {
+    let context = of_context(body, shared, call, context);
+    Seat { context, origin: of_origin(body, shared, call.origin) }
+}
+
+/// The node of calls in the context.
 #[inline]
-pub(super) fn seat(body: &mut Body, shared: &Shared, call: &Call<'_>, context: &Context) -> Seat {
-    let mut at = context.node.id;
+pub(super) fn of_context(
+    body: &mut Body,
+    shared: &Shared,
+    call: &Call<'_>,
+    context: &Context,
+) -> u32 {
+    let at = context.node.id;
     if context.is_above || !body.nodes.has_context(at) {
-        at = entrance(body, shared, call, context);
+        return entrance(body, shared, call, context);
     }
-    let origin = if call.origin.is_empty() { NONE } else { origin(body, shared, call.origin) };
-    Seat { context: at, origin }
+    at
 }
 
 #[inline(never)]
@@ -50,7 +66,13 @@ fn entrance(body: &mut Body, shared: &Shared, call: &Call<'_>, context: &Context
     entrance.id
 }
 
-fn origin(body: &mut Body, shared: &Shared, origin: &str) -> u32 {
+/// The node of calls from the origin, if there is one.
+#[inline]
+pub(super) fn of_origin(body: &mut Body, shared: &Shared, origin: &str) -> u32 {
+    if origin.is_empty() { NONE } else { of_known_origin(body, shared, origin) }
+}
+
+fn of_known_origin(body: &mut Body, shared: &Shared, origin: &str) -> u32 {
     if let Some(at) = body.nodes.origin(origin) {
         return at;
     }

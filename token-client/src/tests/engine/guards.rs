@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use limiter::local::{Arg, BlockKind, Said, SlotName};
+use limiter::local::{Arg, BlockKind, Checked, Said, SlotName};
 use tokio::{
     task::JoinSet,
     time::{advance, timeout},
@@ -206,10 +206,12 @@ async fn a_traced_call_lists_its_slots() {
     let mut trace = engine.trace();
     drop(engine.entry("r").traced(&mut trace).acquire().await.unwrap());
     let slots: Vec<_> = trace.marks().iter().map(|mark| (mark.slot, mark.said)).collect();
-    let before = [SlotName::Authority, SlotName::System, SlotName::Gateway, SlotName::Param];
-    let expected = [(SlotName::Nodes, Said::Pass)]
+    let found = [SlotName::NodeSelection, SlotName::ClusterNode];
+    let expected = [found, [SlotName::Log, SlotName::Statistics]]
         .into_iter()
-        .chain(before.map(|slot| (slot, Said::Pass)))
+        .chain([[SlotName::Authority, SlotName::System], [SlotName::Gateway, SlotName::Param]])
+        .flatten()
+        .map(|slot| (slot, Said::Pass))
         .chain([(SlotName::Flow, Said::Wait(100 * MS)), (SlotName::Flow, Said::Pass)])
         .chain([SlotName::DefaultBreaker, SlotName::Breaker].map(|slot| (slot, Said::Pass)));
     assert_eq!(slots, expected.collect::<Vec<_>>());
@@ -233,4 +235,16 @@ async fn arguments_of_the_statement_reach_their_rule() {
         engine.entry("r").args(&[Arg::One(limiter::Param::Str("b".into()))]).try_acquire(),
         Err(NotNow::Blocked(_))
     ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_asks_the_flow_rules_and_guards_nothing() {
+    let engine = with_flow(r#"[{"resource": "r", "count": 2}]"#);
+    for _ in 0..2 {
+        assert_eq!(engine.check("r", 1), Checked::Pass);
+    }
+    assert!(matches!(engine.check("r", 1), Checked::Blocked(_)));
+    assert_eq!((node(&engine, "r").pass_qps, node(&engine, "r").threads), (2.0, 0));
+    tokio::time::sleep(1_000 * MS).await;
+    assert_eq!(engine.check("r", 2), Checked::Pass);
 }
