@@ -19,6 +19,7 @@ mod leases;
 mod overload;
 mod pacing;
 mod process;
+mod redis;
 mod restart;
 mod rule_files;
 mod rules_java;

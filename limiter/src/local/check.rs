@@ -24,7 +24,7 @@ pub enum Checked {
 
 impl LocalEngine {
     /// Asks the flow rules of `resource` for `n` tokens at `now`, and takes them: a rate limit and no
-    /// more, at about half the price of [`Self::enter`].
+    /// more, at less than half the price of [`Self::enter`].
     ///
     /// No other slot is asked. Nothing is in progress afterwards, so rules on calls in progress see
     /// only guarded ones; and no response time, success or error is counted. The tokens count as
