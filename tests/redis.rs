@@ -65,12 +65,11 @@ impl Client {
         }
         self.0.get_mut().write_all(request.as_bytes()).unwrap();
         let head = self.line();
-        match head.split_at(1) {
-            (":", number) => number.parse().unwrap(),
-            ("$", "-1") => 0,
-            ("$", _) => self.line().parse().unwrap(),
-            _ => panic!("{words:?}: {head}"),
+        if let Some(number) = head.strip_prefix(':') {
+            return number.parse().unwrap();
         }
+        assert!(head.starts_with('$'), "{words:?}: {head}");
+        if head == "$-1" { 0 } else { self.line().parse().unwrap() }
     }
 
     fn line(&mut self) -> String {
