@@ -22,9 +22,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     Answer, Builder, ConnectionState, Extension, Metrics, NoAnswer, NotReady, Outcome, Param, Pong,
-    Verdict, What,
+    Reason, Verdict, What,
     answer::check_tokens,
-    decide::Decider,
+    decide::{Decider, Lent},
     embedded::Embedded,
     holds::Holds,
     line::{Call, Line},
@@ -33,6 +33,9 @@ use crate::{
     outcome::Ruling,
     reply::Reply,
 };
+
+/// The namespace is over its request limit.
+const OVER: Ruling = Ruling::None(Reason::TooManyRequests);
 
 /// Asks token servers for tokens, and decides by itself when they do not say. Cheap to clone; the
 /// connections and their tasks end with the last clone.
@@ -167,7 +170,7 @@ impl Client {
         }
         let what = What::flow(flow_id, count);
         let ruling = self.ruling(&what, priority).await;
-        self.decide(&what, ruling).await
+        self.decide(&what, priority, ruling).await
     }
 
     /// As [`check`](Self::check), for a hot-parameter rule and the values of a call. It waits only
@@ -176,17 +179,41 @@ impl Client {
     pub async fn check_param(&self, flow_id: i64, count: u32, params: &[Param<'_>]) -> Outcome {
         let what = What::param(flow_id, count, params);
         let ruling = self.ruling(&what, false).await;
-        self.decide(&what, ruling).await
+        self.decide(&what, false, ruling).await
     }
 
-    /// Decides a check by a lease, if there is one for it.
+    /// Decides a check by a lease, if there is one for it, or if only a lease can pass it.
     pub(crate) async fn spend(&self, flow_id: i64, count: u32, priority: bool) -> Option<Outcome> {
-        if priority || !self.inner.decider.rules.load().has_leases() {
+        let decider = &self.inner.decider;
+        if priority || !decider.rules.load().has_leases() {
             return None;
         }
         // A caller that never waits must let the lease's keeper run.
         consume_budget().await;
-        self.inner.decider.spend(flow_id, count)
+        match decider.spend(flow_id, count)? {
+            Lent::Decided(outcome) => Some(outcome),
+            Lent::Over(leased) => {
+                let ruling = leased.share(count).await.unwrap_or(OVER);
+                Some(decider.flow(flow_id, count, ruling))
+            }
+        }
+    }
+
+    /// What a rule with `overloadPolicy: share` makes of a check that was refused since the namespace
+    /// is over its limit: who has the engine asks it, and others spend of what the server lends.
+    async fn share(&self, what: &What<'_>, priority: bool) -> Option<Ruling> {
+        let decider = &self.inner.decider;
+        match (&self.inner.backend, *what) {
+            (Backend::Embedded(embedded), _) if decider.shares_when_over(what.rule()) => {
+                let ruling =
+                    Ruling::waiting(embedded.unguarded(what, self.manner(priority, false)));
+                (!matches!(ruling, Ruling::None(_))).then_some(ruling)
+            }
+            (Backend::Remote(_), What::Flow { id, count }) => {
+                decider.refused(id, count, priority)?.share(count).await
+            }
+            (Backend::Embedded(_), _) | (Backend::Remote(_), What::Param { .. }) => None,
+        }
     }
 
     /// Asks in the way that tells the server what wait will do, where that matters.
@@ -230,8 +257,10 @@ impl Client {
     }
 
     /// Carries a ruling out, and waits if it says so.
-    pub(crate) async fn decide(&self, what: &What<'_>, ruling: Ruling) -> Outcome {
+    pub(crate) async fn decide(&self, what: &What<'_>, priority: bool, ruling: Ruling) -> Outcome {
         self.note_embedded_clients();
+        let over = ruling == OVER;
+        let ruling = if over { self.share(what, priority).await.unwrap_or(OVER) } else { ruling };
         let decider = &self.inner.decider;
         let outcome = match *what {
             What::Flow { id, count } => decider.flow(id, count, ruling),

@@ -57,6 +57,8 @@ struct State {
     /// Number of the greeting that may be answered on this connection.
     hello: Option<i32>,
     extension: Option<Extension>,
+    /// Whether the server that answered last grants leases; known also when its connection has ended.
+    lends: bool,
     /// How many connections there have been.
     connections: u64,
     tally: Tally,
@@ -88,6 +90,7 @@ impl Line {
             silent_since: None,
             hello: None,
             extension: None,
+            lends: false,
             connections: 0,
             tally: Tally::default(),
         };
@@ -138,6 +141,17 @@ impl Line {
             state.tally.unreachable += state.pending.fail_all(NoAnswer::Unreachable, &mut wake);
         }
         wake.into_iter().for_each(Waker::wake);
+    }
+
+    /// How long a call may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Whether the server that answered last grants leases, also after its connection has ended: what
+    /// it said is still to be acted upon then.
+    pub(crate) fn lends(&self) -> bool {
+        lock(&self.state).lends
     }
 
     /// What the server said about extension frames on this connection.
@@ -339,10 +353,12 @@ impl State {
             && self.hello == Some(xid)
         {
             self.extension = Some(Extension { version, features, revision });
+            self.lends = self.serves(feature::LEASE);
             return;
         }
         match self.pending.complete(reply) {
             Matched::Call(waker) => {
+                self.lends = self.serves(feature::LEASE);
                 self.tally.answered += 1;
                 wake.push(waker);
             }

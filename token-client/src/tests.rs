@@ -13,5 +13,6 @@ mod log;
 mod many;
 mod net;
 mod peer;
+mod share;
 mod time;
 mod wire;
