@@ -38,7 +38,7 @@ fn tests_named(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn every_test_that_the_guide_to_choosing_names_exists() {
     let mut names = BTreeSet::new();
-    for sources in ["limiter/src", "limiter/tests", "tests"] {
+    for sources in ["limiter/src", "limiter/tests", "token-client/src", "tests"] {
         functions(&root().join(sources), &mut names);
     }
     let guide = fs::read_to_string(root().join("docs/choosing.md")).unwrap();

@@ -44,7 +44,8 @@ const OVER: Ruling = Ruling::None(Reason::TooManyRequests);
 /// as the rule says. [`acquire`](Self::acquire) only asks.
 ///
 /// No call takes longer than the client's time-out, whatever a server does; a check may wait in
-/// addition, up to `max_wait`, when a server tells it to.
+/// addition, up to `max_wait`, when a server tells it to, and up to a second time-out for tokens of
+/// its share, when a server refuses it for its namespace's limit (`overloadPolicy: share`).
 #[derive(Clone, Debug)]
 pub struct Client {
     pub(crate) inner: Arc<Inner>,

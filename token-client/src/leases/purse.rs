@@ -55,6 +55,13 @@ impl Terms {
     fn period(&self) -> Duration {
         (self.ttl / 2).min(PERIOD_MAX)
     }
+
+    /// Whether a request is made for a lease only to go back: not for one that is spent of a share, so
+    /// that a namespace makes no more requests over its limit than it has calls, and comes out of
+    /// that as soon as it may make as many.
+    fn goes_back_alone(&self, lease: &Lease) -> bool {
+        lease.left > 0 || !self.only_over
+    }
 }
 
 /// The leases of one flow.
@@ -254,8 +261,11 @@ impl Purse {
         let mut look = Look::default();
         self.leases.retain(|lease| {
             let here = session == Some(lease.session);
-            let due =
-                idle || now >= lease.tired || lease.left == 0 && (asks.is_some() || no_ask_soon);
+            let due = if self.terms.goes_back_alone(lease) {
+                idle || now >= lease.tired || lease.left == 0 && (asks.is_some() || no_ask_soon)
+            } else {
+                asks.is_some() || self.closed
+            };
             if now >= lease.ends || !here && (self.closed || lease.left == 0) {
                 look.lost += u64::from(lease.left);
                 return false;
@@ -289,7 +299,8 @@ impl Purse {
     fn next_look(&mut self, session: Option<NonZeroU64>) -> Option<Instant> {
         let idle_from = self.idle_from();
         let due = |lease: &Lease| {
-            if session == Some(lease.session) { lease.tired.min(idle_from) } else { lease.ends }
+            let goes_back = session == Some(lease.session) && self.terms.goes_back_alone(lease);
+            if goes_back { lease.tired.min(idle_from) } else { lease.ends }
         };
         let next = self.leases.iter().map(due).min()?;
         if self.alarm.is_some_and(|alarm| alarm <= next) {

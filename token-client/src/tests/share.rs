@@ -1,17 +1,22 @@
 //! `overloadPolicy: share`: what a client does when the namespace is over its request limit and the
 //! server lends.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use limiter::rule::{FallbackPolicy, NamespaceRules};
+use limiter::{
+    Ask, Clock, ClusterEngine, Decision, ManualClock, Settings, Tick,
+    rule::{FallbackPolicy, NamespaceRules},
+};
 use protocol::{Response, Status, feature, kind};
 use tokio::{
     io::DuplexStream,
+    task::JoinSet,
     time::{sleep, sleep_until},
 };
 
 use super::{
     fallback::rules,
+    lease::hears_nothing,
     net::{Port, World, client},
     peer::{Asked, Peer, ok, status},
 };
@@ -72,7 +77,6 @@ async fn a_call_that_was_refused_passes_by_what_it_is_lent_and_those_after_it_ar
         assert_eq!(client.check(1, 1, false).await, REFUSED);
     }
     assert_eq!(start.elapsed(), Duration::ZERO, "at once");
-    assert_eq!(peer.buffered(), None, "without a request");
 
     sleep_until(start + 50 * MS).await;
     let (outcome, asked) = tokio::join!(client.check(1, 1, false), peer.lease(Some((8, 3, 100))));
@@ -105,8 +109,7 @@ async fn calls_that_are_refused_together_wait_for_one_lease() {
     let (a, b, c, d, e, ()) = tokio::join!(check(), check(), check(), check(), check(), script);
     let passed = [a, b, c, d, e].into_iter().filter(|outcome| *outcome == LENT);
     assert_eq!(passed.count(), 2);
-    sleep(MS).await;
-    assert_eq!(peer.buffered(), None);
+    hears_nothing(&mut peer).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,12 +183,11 @@ async fn a_prioritized_call_is_asked_for_and_lent_to_as_any_other() {
     for lease in [7, 8] {
         let script = async {
             refuse(&mut peer).await;
-            peer.lease(Some((lease, 2, 100))).await.0
+            peer.lease(Some((lease, 2, 100))).await
         };
-        let (outcome, want) = tokio::join!(client.check(1, 2, true), script);
-        assert_eq!((outcome, want), (LENT, 2));
-        assert_eq!(peer.lease(None).await, (0, lease, 2), "nobody comes any more");
-        sleep(MS).await;
+        let (outcome, asked) = tokio::join!(client.check(1, 2, true), script);
+        assert_eq!((outcome, asked), (LENT, (2, 0, 0)));
+        sleep(200 * MS).await;
     }
 }
 
@@ -248,4 +250,87 @@ async fn what_cannot_be_lent_is_refused() {
     let value = [Param::Int(7)];
     let (outcome, ()) = tokio::join!(client.check_param(1, 1, &value), script);
     assert_eq!(outcome, REFUSED);
+}
+
+/// A rule of 100 a second, counted by an engine that clients ask over servers which cannot lend.
+const ALONE: &str = r#"[{"resource": "hot", "count": 100, "clusterMode": true, "clusterConfig":
+    {"flowId": 1, "thresholdType": 1, "overloadPolicy": "share"}}]"#;
+
+/// Eight clients, each of a server that answers as Sentinel's does, out of one engine; they go on
+/// as long as the tasks do.
+async fn without_leases(
+    engine: &Arc<ClusterEngine>,
+    clock: &Arc<ManualClock>,
+) -> (Vec<Client>, JoinSet<()>) {
+    let (mut clients, mut servers) = (Vec::new(), JoinSet::new());
+    for _ in 0..8 {
+        let builder = Client::builder().clock(Arc::<ManualClock>::clone(clock));
+        let (client, mut world) = client(builder, &[A]);
+        client.set_rules(rules(ALONE)).unwrap();
+        let (_, mut peer) = world.accept().await;
+        peer.greet(8).await;
+        client.ready(LONG).await.unwrap();
+        clients.push(client);
+        let (engine, clock) = (Arc::clone(engine), Arc::clone(clock));
+        servers.spawn(async move {
+            while let Some(Asked::Flow { xid, flow_id, count, .. }) = peer.asked().await {
+                let decided = engine.rules().acquire_flow(clock.now(), flow_id, count, false);
+                let answer = match decided {
+                    Ok(Decision::Pass { .. }) => Status::Ok,
+                    Ok(_) => Status::Blocked,
+                    Err(_) => Status::TooManyRequest,
+                };
+                peer.send(&[status(xid, answer)]).await;
+            }
+        });
+    }
+    (clients, servers)
+}
+
+async fn passes(client: &Client, calls: u32) -> u32 {
+    let mut passed = 0;
+    for _ in 0..calls {
+        passed += u32::from(client.check(1, 1, false).await.is_pass());
+    }
+    passed
+}
+
+fn limited(requests: f64) -> Arc<ClusterEngine> {
+    let settings = Settings { max_allowed_qps: Some(requests), ..Settings::default() };
+    let engine = Arc::new(ClusterEngine::new(settings));
+    engine.replace(rules(ALONE)).unwrap();
+    engine
+}
+
+/// Count × (2 − 1/n), but for what is no whole token: a share of 12.5 is 12.
+#[tokio::test(start_paused = true)]
+async fn where_none_is_lent_a_client_that_got_the_whole_count_leaves_the_others_their_shares() {
+    let (engine, clock) = (limited(100.0), Arc::new(ManualClock::new(Tick::from_ms(5_000))));
+    let (clients, _servers) = without_leases(&engine, &clock).await;
+    let (greedy, others) = clients.split_first().unwrap();
+    assert_eq!(passes(greedy, 150).await, 100, "its share is among them");
+    for client in others {
+        assert_eq!(passes(client, 50).await, 12);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_none_is_lent_a_server_that_decides_again_passes_twice_the_count_at_most() {
+    let (engine, clock) = (limited(100.0), Arc::new(ManualClock::new(Tick::from_ms(5_000))));
+    let (clients, _servers) = without_leases(&engine, &clock).await;
+    let what = limiter::What::Flow { id: 1, count: 1 };
+    for _ in 0..100 {
+        // Counts as a request, and takes nothing.
+        let peek = Ask { peek: true, ..Ask::default() };
+        assert!(engine.rules().ask(clock.now(), &what, peek).is_ok());
+    }
+    clock.set(Tick::from_ms(5_900));
+    for client in &clients {
+        assert_eq!(passes(client, 50).await, 12, "the namespace has made its requests");
+    }
+    clock.set(Tick::from_ms(6_000));
+    assert_eq!(passes(&clients[0], 150).await, 100);
+    for client in &clients {
+        assert_eq!(passes(client, 50).await, 0, "100 and 96 are all there is");
+    }
 }

@@ -328,3 +328,30 @@ fn a_rule_with_leases_of_its_own_asks_for_them_also_for_a_first_call_that_was_re
     assert!(hand.is_over(50.9));
     assert_eq!(hand.spend(51.0, 1), (false, true));
 }
+
+#[test]
+fn a_share_that_is_spent_goes_back_with_the_next_request_or_not_at_all() {
+    let spent = || {
+        let mut hand = Hand::of_share();
+        hand.spend(0.0, 4);
+        hand.refused(0.0);
+        hand.look(0.0, HERE);
+        hand.settle(1.0, 0.0, granted(7, 4));
+        assert_eq!(hand.spend(1.0, 4), (true, false));
+        hand
+    };
+    let mut hand = spent();
+    assert_eq!(hand.look(1.0, HERE), Look { alarm: Some(hand.at(99.9)), ..Look::default() });
+    assert_eq!(hand.look(90.0, HERE), Look::default(), "though nobody asks, and its end is near");
+    assert_eq!(hand.look(99.9, HERE), Look::default());
+    assert!(hand.purse.leases.is_empty());
+
+    let mut hand = spent();
+    assert_eq!(hand.spend(51.0, 1), (false, true));
+    let back = Back { id: 7, used: 4, unspent: 0 };
+    assert_eq!(hand.look(51.0, HERE).ask, ask(4, Some(back)));
+
+    let mut hand = spent();
+    hand.purse.close();
+    assert_eq!(hand.look(2.0, HERE).back, vec![back]);
+}
