@@ -95,6 +95,7 @@ mod object;
 mod param;
 mod pattern;
 mod report;
+mod share;
 mod syntax;
 mod system;
 mod value;
@@ -116,6 +117,7 @@ pub(crate) use merge::duplicate_ids;
 pub use merge::merge;
 pub use param::ParamRule;
 pub use pattern::Pattern;
+pub use share::Share;
 pub use system::SystemRule;
 
 /// Largest threshold: counts stay exact in `f64` up to here, which is 2^53.

@@ -47,6 +47,8 @@ enum Step {
     Count(u32),
     /// Another window, in which a flow begins anew.
     Window(Shape),
+    /// The rule grants leases from now on, or no longer.
+    Lends(Lends),
     /// The rule moves, or goes, or comes back.
     Namespace(Option<bool>),
     /// Saves everything and goes on in another engine.
@@ -70,10 +72,41 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (any::<usize>(), 1_u32..4).prop_map(|(which, part)| Step::GiveBack { which, part }),
         2 => (0_u32..20).prop_map(Step::Count),
         1 => prop::sample::select(SHAPES.to_vec()).prop_map(Step::Window),
+        1 => prop::sample::select(Lends::ALL.to_vec()).prop_map(Step::Lends),
         1 => prop::option::of(any::<bool>()).prop_map(Step::Namespace),
         1 => Just(Step::Restart),
         1 => Just(Step::Tidy),
     ]
+}
+
+/// Whether the rule grants leases: of up to 6 tokens, or of a client's share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lends {
+    No,
+    Own,
+    Share,
+}
+
+impl Lends {
+    const ALL: [Self; 3] = [Self::No, Self::Own, Self::Share];
+
+    /// Fields of `clusterConfig`.
+    fn fields(self) -> String {
+        match self {
+            Self::No => String::new(),
+            Self::Own => format!(r#","lease":{{"maxTokens":6,"ttlMs":{TTL_MS}}}"#),
+            Self::Share => r#","overloadPolicy":"share""#.to_owned(),
+        }
+    }
+
+    /// The largest lease that a rule with `count` grants the only client there is.
+    fn most(self, count: u32) -> u32 {
+        match self {
+            Self::No => 0,
+            Self::Own => 6,
+            Self::Share => count.max(1),
+        }
+    }
 }
 
 /// The rule, as it is to be in force.
@@ -81,7 +114,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Rule {
     count: u32,
     shape: Shape,
-    lends: bool,
+    lends: Lends,
     /// `None`: there is no rule.
     namespace: Option<bool>,
 }
@@ -95,11 +128,7 @@ impl Rule {
         let Self { count, shape: (ms, buckets), lends, namespace } = self;
         let Some(other) = namespace else { return Vec::new() };
         let name = if other { "b" } else { "a" };
-        let lease = if lends {
-            format!(r#","lease":{{"maxTokens":6,"ttlMs":{TTL_MS}}}"#)
-        } else {
-            String::new()
-        };
+        let lease = lends.fields();
         let text = format!(
             r#"[{{"resource":"f","count":{count},"clusterMode":true,"clusterConfig":{{
                 "flowId":1,"thresholdType":1,"thresholdUnit":"window",
@@ -157,7 +186,7 @@ proptest! {
     #[test]
     fn no_window_holds_more_than_was_in_force_when_its_last_token_was_admitted(
         start in 1_000_000_u64..1_001_000,
-        lends in any::<bool>(),
+        lends in prop::sample::select(Lends::ALL.to_vec()),
         shape in prop::sample::select(SHAPES.to_vec()),
         steps in prop::collection::vec(step(), 1..200),
     ) {
@@ -184,6 +213,7 @@ proptest! {
                 Step::Clock(by) => now = now.saturating_add_signed(by).max(floor),
                 Step::Count(count) => rule.count = count,
                 Step::Window(shape) => rule.shape = shape,
+                Step::Lends(lends) => rule.lends = lends,
                 Step::Namespace(namespace) => rule.namespace = namespace,
                 Step::Tidy => {
                     now = now.max(latest);
@@ -231,7 +261,7 @@ proptest! {
                     if let Ok(Ok(leased)) = leased
                         && let Some(id) = leased.id
                     {
-                        prop_assert!(leased.granted <= want.min(6));
+                        prop_assert!(leased.granted <= want.min(rule.lends.most(rule.count)));
                         // Counted from when it was sent: at the tick that the server saw, or before.
                         let until = now + leased.ttl.as_millis() as u64;
                         purses.push(Purse { id, admitted, left: leased.granted, spent: 0, until });
@@ -258,7 +288,10 @@ proptest! {
                     truth.0[index].1 -= back;
                 }
             }
-            if matches!(step, Step::Count(_) | Step::Window(_) | Step::Namespace(_)) {
+            if matches!(
+                step,
+                Step::Count(_) | Step::Window(_) | Step::Lends(_) | Step::Namespace(_)
+            ) {
                 rule.load(&engine);
             }
             if rule.namespace.is_some() && rule.shape != counted {

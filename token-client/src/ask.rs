@@ -52,7 +52,7 @@ impl Client {
                 (answer.map(Told::from), ruling)
             }
         };
-        let outcome = self.decide(&what, ruling).await;
+        let outcome = self.decide(&what, priority, ruling).await;
         self.why(&what, outcome, told.ok())
     }
 
@@ -70,7 +70,7 @@ impl Client {
         }
     }
 
-    fn manner(&self, priority: bool, peek: bool) -> Manner {
+    pub(crate) fn manner(&self, priority: bool, peek: bool) -> Manner {
         Manner { priority, peek, max_wait: self.inner.decider.max_wait }
     }
 

@@ -22,9 +22,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     Answer, Builder, ConnectionState, Extension, Metrics, NoAnswer, NotReady, Outcome, Param, Pong,
-    Verdict, What,
+    Reason, Verdict, What,
     answer::check_tokens,
-    decide::Decider,
+    decide::{Decider, Lent},
     embedded::Embedded,
     holds::Holds,
     line::{Call, Line},
@@ -34,6 +34,9 @@ use crate::{
     reply::Reply,
 };
 
+/// The namespace is over its request limit.
+const OVER: Ruling = Ruling::None(Reason::TooManyRequests);
+
 /// Asks token servers for tokens, and decides by itself when they do not say. Cheap to clone; the
 /// connections and their tasks end with the last clone.
 ///
@@ -41,7 +44,8 @@ use crate::{
 /// as the rule says. [`acquire`](Self::acquire) only asks.
 ///
 /// No call takes longer than the client's time-out, whatever a server does; a check may wait in
-/// addition, up to `max_wait`, when a server tells it to.
+/// addition, up to `max_wait`, when a server tells it to, and up to a second time-out for tokens of
+/// its share, when a server refuses it for its namespace's limit (`overloadPolicy: share`).
 #[derive(Clone, Debug)]
 pub struct Client {
     pub(crate) inner: Arc<Inner>,
@@ -167,7 +171,7 @@ impl Client {
         }
         let what = What::flow(flow_id, count);
         let ruling = self.ruling(&what, priority).await;
-        self.decide(&what, ruling).await
+        self.decide(&what, priority, ruling).await
     }
 
     /// As [`check`](Self::check), for a hot-parameter rule and the values of a call. It waits only
@@ -176,21 +180,26 @@ impl Client {
     pub async fn check_param(&self, flow_id: i64, count: u32, params: &[Param<'_>]) -> Outcome {
         let what = What::param(flow_id, count, params);
         let ruling = self.ruling(&what, false).await;
-        self.decide(&what, ruling).await
+        self.decide(&what, false, ruling).await
     }
 
     /// Decides a check without asking over the network: by a lease, or by the engine of this
     /// process. A wait is still to be waited for. `None` when only a server can say.
     pub(crate) fn check_now(&self, flow_id: i64, count: u32, priority: bool) -> Option<Outcome> {
         let decider = &self.inner.decider;
-        let leased = if priority { None } else { decider.spend(flow_id, count) };
-        leased.or_else(|| {
-            let Backend::Embedded(embedded) = &self.inner.backend else { return None };
-            let count_on_wire = check_tokens(flow_id, count);
-            let answer = count_on_wire.map(|tokens| embedded.flow(flow_id, tokens, priority));
-            self.note_embedded_clients();
-            Some(decider.flow(flow_id, count, Ruling::waiting(answer.map_err(NoAnswer::from))))
-        })
+        match if priority { None } else { decider.spend(flow_id, count) } {
+            Some(Lent::Decided(outcome)) => return Some(outcome),
+            Some(Lent::Over(_)) => return None,
+            None => {}
+        }
+        let Backend::Embedded(embedded) = &self.inner.backend else { return None };
+        let tokens = check_tokens(flow_id, count);
+        let answer = tokens.map(|tokens| embedded.flow(flow_id, tokens, priority));
+        let ruling = Ruling::waiting(answer.map_err(NoAnswer::from));
+        let what = What::flow(flow_id, count);
+        let lent = (ruling == OVER).then(|| self.unguarded(embedded, &what, priority)).flatten();
+        self.note_embedded_clients();
+        Some(decider.flow(flow_id, count, lent.unwrap_or(ruling)))
     }
 
     /// The namespace that it is counted in.
@@ -206,14 +215,43 @@ impl Client {
         matches!(self.inner.backend, Backend::Embedded(_))
     }
 
-    /// Decides a check by a lease, if there is one for it.
+    /// Decides a check by a lease, if there is one for it, or if only a lease can pass it.
     pub(crate) async fn spend(&self, flow_id: i64, count: u32, priority: bool) -> Option<Outcome> {
-        if priority || !self.inner.decider.rules.load().has_leases() {
+        let decider = &self.inner.decider;
+        if priority || !decider.rules.load().has_leases() {
             return None;
         }
         // A caller that never waits must let the lease's keeper run.
         consume_budget().await;
-        self.inner.decider.spend(flow_id, count)
+        match decider.spend(flow_id, count)? {
+            Lent::Decided(outcome) => Some(outcome),
+            Lent::Over(leased) => {
+                let ruling = leased.share(count).await.unwrap_or(OVER);
+                Some(decider.flow(flow_id, count, ruling))
+            }
+        }
+    }
+
+    /// What a rule with `overloadPolicy: share` makes of a check that was refused since the namespace
+    /// is over its limit: who has the engine asks it, and others spend of what the server lends.
+    async fn share(&self, what: &What<'_>, priority: bool) -> Option<Ruling> {
+        let decider = &self.inner.decider;
+        match (&self.inner.backend, *what) {
+            (Backend::Embedded(embedded), _) => self.unguarded(embedded, what, priority),
+            (Backend::Remote(_), What::Flow { id, count }) => {
+                decider.refused(id, count, priority)?.share(count).await
+            }
+            (Backend::Remote(_), What::Param { .. }) => None,
+        }
+    }
+
+    /// The same of the engine in this process.
+    fn unguarded(&self, embedded: &Embedded, what: &What<'_>, priority: bool) -> Option<Ruling> {
+        if !self.inner.decider.shares_when_over(what.rule()) {
+            return None;
+        }
+        let ruling = Ruling::waiting(embedded.unguarded(what, self.manner(priority, false)));
+        (!matches!(ruling, Ruling::None(_))).then_some(ruling)
     }
 
     /// Asks in the way that tells the server what wait will do, where that matters.
@@ -257,8 +295,10 @@ impl Client {
     }
 
     /// Carries a ruling out, and waits if it says so.
-    pub(crate) async fn decide(&self, what: &What<'_>, ruling: Ruling) -> Outcome {
+    pub(crate) async fn decide(&self, what: &What<'_>, priority: bool, ruling: Ruling) -> Outcome {
         self.note_embedded_clients();
+        let over = ruling == OVER;
+        let ruling = if over { self.share(what, priority).await.unwrap_or(OVER) } else { ruling };
         let decider = &self.inner.decider;
         let outcome = match *what {
             What::Flow { id, count } => decider.flow(id, count, ruling),

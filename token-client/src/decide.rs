@@ -6,6 +6,7 @@ use limiter::{Clock, Decision, Tick, rule::FallbackPolicy};
 
 use crate::{
     Answer, DecidedBy, NoAnswer, Outcome, Param, Reason, RuleId, Verdict,
+    leases::{LeasedFlow, Spending},
     listener::Listeners,
     metrics::Counters,
     outcome::Ruling,
@@ -37,18 +38,40 @@ impl Decider {
     }
 
     /// Decides a check of a flow rule by a lease that the client has, if there is one with as many
-    /// tokens.
-    pub(crate) fn spend(&self, id: i64, count: u32) -> Option<Outcome> {
+    /// tokens, or says that only one that is yet to come can pass it.
+    pub(crate) fn spend(&self, id: i64, count: u32) -> Option<Lent> {
         let known = self.rules.load();
         let rule = known.flow(id)?;
-        if !rule.leased()?.spend(count) {
-            return None;
+        let leased = rule.leased()?;
+        match leased.spend(count) {
+            Spending::Nothing => None,
+            Spending::Over => Some(Lent::Over(Arc::clone(leased))),
+            Spending::Done => {
+                // A server has granted them.
+                if let Some(share) = rule.share() {
+                    share.granted(self.clock.now(), count, Duration::ZERO);
+                }
+                Some(Lent::Decided(Outcome {
+                    verdict: Verdict::Pass,
+                    decided_by: DecidedBy::Lease,
+                }))
+            }
         }
-        // A server has granted them.
-        if let Some(share) = rule.share() {
-            share.granted(self.clock.now(), count, Duration::ZERO);
-        }
-        Some(Outcome { verdict: Verdict::Pass, decided_by: DecidedBy::Lease })
+    }
+
+    /// Where a call of a flow rule gets tokens that the server refused since the namespace is over
+    /// its limit, if anywhere.
+    pub(crate) fn refused(&self, id: i64, count: u32, priority: bool) -> Option<Arc<LeasedFlow>> {
+        let known = self.rules.load();
+        let rule = known.flow(id).filter(|rule| rule.shares_when_over())?;
+        let leased = rule.leased().filter(|_| self.rules.are_lent())?;
+        leased.refused(count, priority);
+        Some(Arc::clone(leased))
+    }
+
+    /// Whether clients go on with their shares of a rule while the namespace is over its limit.
+    pub(crate) fn shares_when_over(&self, rule: RuleId) -> bool {
+        self.rules.load().shares_when_over(rule)
     }
 
     /// As [`flow`](Self::flow), for a hot-parameter rule.
@@ -141,7 +164,8 @@ impl Decider {
         };
         let now = self.clock.now();
         // Without the rule there is nothing to check; Sentinel passes what it cannot check.
-        let policy = rule.map_or(FallbackPolicy::Pass, |rule| rule.policy(reason));
+        let lent = reason == Reason::TooManyRequests && self.rules.are_lent();
+        let policy = rule.map_or(FallbackPolicy::Pass, |rule| rule.policy(reason, lent));
         let verdict = rule.map_or(Verdict::Pass, |rule| verdict(rule, policy, now));
         episode.enter(now, id, resource, reason, policy);
         let outcome = Outcome { verdict, decided_by: DecidedBy::Fallback { reason, policy } };
@@ -158,6 +182,8 @@ impl Decider {
         let block = Outcome { verdict: Verdict::Block, decided_by: DecidedBy::Server };
         let outcome = self.foresee(ruling).unwrap_or(block);
         match outcome {
+            // Counted with the tokens that it spent.
+            Outcome { decided_by: DecidedBy::Lease, .. } => {}
             Outcome { verdict: Verdict::Pass, .. } => self.counters.passed.add(1),
             Outcome { verdict: Verdict::Waited(_), .. } => self.counters.waited.add(1),
             Outcome { decided_by: DecidedBy::MaxWait { .. }, .. } => {
@@ -179,6 +205,7 @@ impl Decider {
     pub(crate) fn foresee(&self, ruling: Ruling) -> Result<Outcome, Reason> {
         let (verdict, decided_by) = match ruling {
             Ruling::Pass => (Verdict::Pass, DecidedBy::Server),
+            Ruling::Lent => (Verdict::Pass, DecidedBy::Lease),
             Ruling::Wait(wait) if self.max_wait.is_none_or(|max| wait <= max) => {
                 (Verdict::Waited(wait), DecidedBy::Server)
             }
@@ -192,8 +219,17 @@ impl Decider {
     /// What decides a check when none comes for `reason`, and what the rule protects.
     pub(crate) fn policy(&self, rule: RuleId, reason: Reason) -> (FallbackPolicy, Box<str>) {
         let known = self.rules.load();
-        (known.policy(rule, reason), known.resource(rule).into())
+        let policy = known.policy(rule, reason, self.rules.are_lent());
+        (policy, known.resource(rule).into())
     }
+}
+
+/// What leases make of a check before the server is asked.
+#[derive(Debug)]
+pub(crate) enum Lent {
+    Decided(Outcome),
+    /// The namespace is over its limit: only tokens that are lent pass it.
+    Over(Arc<LeasedFlow>),
 }
 
 /// What is decided about: a rule, if the client knows it.

@@ -6,7 +6,7 @@ use limiter::{Ask, Clock, ClusterEngine, Membership, OwnerId};
 use protocol::{Adjustment, Status};
 
 use crate::{
-    AllAnswer, Answer, Param, What,
+    AllAnswer, Answer, NoAnswer, Param, What,
     decide::as_value,
     told::{Manner, Told, decided, status},
 };
@@ -43,13 +43,21 @@ impl Embedded {
     }
 
     pub(crate) fn ask(&self, what: &What<'_>, count: i32, manner: Manner) -> Told {
-        let Manner { priority: prioritized, peek, max_wait } = manner;
-        let ask = Ask { prioritized, peek, max_wait };
         let (now, values) = (self.clock.now(), values(what));
-        match self.engine.rules().ask(now, &engines(what, count, &values), ask) {
+        match self.engine.rules().ask(now, &engines(what, count, &values), manner.into()) {
             Ok(explained) => Told::of_engine(explained),
             Err(undecided) => decided(Err(undecided)).into(),
         }
+    }
+
+    /// Asks for what the namespace's guard has refused.
+    pub(crate) fn unguarded(&self, what: &What<'_>, manner: Manner) -> Result<Answer, NoAnswer> {
+        let count = what.check()?;
+        let values = values(what);
+        let rules = self.engine.rules();
+        let asked =
+            rules.ask_unguarded(self.clock.now(), &engines(what, count, &values), manner.into());
+        Ok(decided(asked.map(|explained| explained.decision)))
     }
 
     pub(crate) fn adjust(
@@ -81,6 +89,12 @@ impl Embedded {
     /// Clients of the namespace, this one included.
     pub(crate) fn clients(&self) -> u32 {
         self.membership.namespace().connected()
+    }
+}
+
+impl From<Manner> for Ask {
+    fn from(Manner { priority: prioritized, peek, max_wait }: Manner) -> Self {
+        Self { prioritized, peek, max_wait }
     }
 }
 

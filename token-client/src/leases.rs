@@ -7,7 +7,10 @@
 //!        ask the server       keeper ──► asks for the next lease, gives back what is done with
 //! ```
 //!
-//! A call that finds no tokens is not held up: it asks the server as any other. A flow has two
+//! A call that finds no tokens is not held up: it asks the server as any other. Under
+//! `overloadPolicy: share` a call that the server refused, since its namespace is over its request
+//! limit, waits for a lease if one may be about to come, and so do those after it for a moment (see
+//! [`purse`]); a rule without `lease` is lent tokens only then. A flow has two
 //! leases at most, the one that is spent and the next, each sized for half of a lease's life. One
 //! task looks after the leases of all flows; each flow has one request on its way at a time.
 //!
@@ -29,20 +32,24 @@ use std::{
 };
 
 use bytes::BytesMut;
-use limiter::rule::{ClusterConfig, Lease, Mode};
+use limiter::rule::{ClusterConfig, FlowRule, Lease, Mode};
 use protocol::{Request, Status, feature, kind};
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
 
 use crate::{
     NoAnswer,
     line::{Call, Line},
     metrics::Counters,
+    outcome::Ruling,
     reply::{Extended, Reply},
     sync::lock,
     time::now,
 };
 pub(crate) use keeper::Keeper;
-use purse::{Answered, Ask, Back, Purse, Terms};
+use purse::{Answered, Ask, Back, Purse, Spent, Terms};
 
 /// Where one client's leases come from.
 #[derive(Debug)]
@@ -69,6 +76,8 @@ struct Called {
 pub(crate) struct LeasedFlow {
     id: i64,
     purse: Mutex<Purse>,
+    /// Wakes calls that wait for a lease, when none is about to come any more.
+    settled: Notify,
     leases: Arc<Leases>,
 }
 
@@ -82,27 +91,53 @@ impl Leases {
         Arc::new(Self { line, counters, fixed, called, wake })
     }
 
-    /// For a flow rule with `config`, if it grants leases; goes on with what `before` has.
+    /// For a flow rule with `config`, if it grants leases, of which this is one of so many clients;
+    /// goes on with what `before` has.
     pub(crate) fn flow(
         self: &Arc<Self>,
+        rule: &FlowRule,
         config: &ClusterConfig,
+        clients: u32,
         before: Option<&Arc<LeasedFlow>>,
     ) -> Option<Arc<LeasedFlow>> {
-        let Lease { max_tokens, ttl_ms } = config.lease()?;
-        if config.mode != Mode::Enforce {
-            return None;
-        }
-        let terms = Terms {
-            max: max_tokens,
-            ttl: Duration::from_millis(ttl_ms.into()),
-            fixed: self.fixed.map(NonZeroU32::get),
-        };
+        let terms = self.terms(rule, config, clients)?;
         if let Some(before) = before {
             lock(&before.purse).set_terms(terms);
             return Some(Arc::clone(before));
         }
         let purse = Mutex::new(Purse::new(terms, now()));
-        Some(Arc::new(LeasedFlow { id: config.flow_id, purse, leases: Arc::clone(self) }))
+        let (settled, leases) = (Notify::new(), Arc::clone(self));
+        Some(Arc::new(LeasedFlow { id: config.flow_id, purse, settled, leases }))
+    }
+
+    fn terms(&self, rule: &FlowRule, config: &ClusterConfig, clients: u32) -> Option<Terms> {
+        if config.mode != Mode::Enforce {
+            return None;
+        }
+        let ttl = |ms: u32| Duration::from_millis(ms.into());
+        if let Some(Lease { max_tokens: max, ttl_ms }) = config.lease() {
+            let fixed = self.fixed.map(NonZeroU32::get);
+            return Some(Terms {
+                max,
+                max_for_call: max,
+                ttl: ttl(ttl_ms),
+                fixed,
+                only_over: false,
+            });
+        }
+        let share = rule.share(clients)?;
+        Some(Terms {
+            max: share.part,
+            max_for_call: share.tokens,
+            ttl: ttl(share.ttl_ms),
+            fixed: None,
+            only_over: true,
+        })
+    }
+
+    /// Whether the server that answered last grants leases.
+    pub(crate) fn are_lent(&self) -> bool {
+        self.line.lends()
     }
 
     fn call(&self, flow: &Arc<LeasedFlow>) {
@@ -123,20 +158,60 @@ impl Leases {
 
 impl LeasedFlow {
     /// Spends `count` tokens of a lease, if there is one with as many left.
-    pub(crate) fn spend(self: &Arc<Self>, count: u32) -> bool {
-        let spent = {
+    pub(crate) fn spend(self: &Arc<Self>, count: u32) -> Spending {
+        let Spent { taken, call, over } = {
             let purse = &mut *lock(&self.purse);
             // Read under the lock, for which there may have been a wait.
             purse.spend(now(), count)
         };
-        if spent.call {
+        if call {
             self.leases.call(self);
         }
-        if spent.taken {
-            self.leases.counters.leased.add(1);
-            self.leases.counters.lease_tokens_spent.add(count.into());
+        if taken {
+            self.note(count);
+            return Spending::Done;
         }
-        spent.taken
+        // Without a server it is the rule's fallback that decides.
+        let over = over && self.leases.line.session(feature::LEASE).is_some();
+        if over { Spending::Over } else { Spending::Nothing }
+    }
+
+    /// The server has refused a call for `count` tokens since the namespace is over its limit.
+    pub(crate) fn refused(self: &Arc<Self>, count: u32, priority: bool) {
+        let call = {
+            let (purse, now) = (&mut *lock(&self.purse), now());
+            // Calls without priority have been noted before they were sent.
+            if priority {
+                purse.note(now, count);
+            }
+            purse.refused(now)
+        };
+        if call {
+            self.leases.call(self);
+        }
+    }
+
+    /// Spends `count` tokens of a lease for a call that the server refused, or would refuse; waits
+    /// for one that may be about to come, for a time-out at most.
+    pub(crate) async fn share(&self, count: u32) -> Option<Ruling> {
+        // From here on none that settles is missed.
+        let settled = self.settled.notified();
+        let (mut taken, is_coming) = {
+            let purse = &mut *lock(&self.purse);
+            (purse.take(now(), count), purse.is_coming())
+        };
+        if !taken && is_coming && timeout(self.leases.line.timeout(), settled).await.is_ok() {
+            taken = lock(&self.purse).take(now(), count);
+        }
+        taken.then(|| {
+            self.note(count);
+            Ruling::Lent
+        })
+    }
+
+    fn note(&self, count: u32) {
+        self.leases.counters.leased.add(1);
+        self.leases.counters.lease_tokens_spent.add(count.into());
     }
 
     /// Gives everything back and spends nothing from now on. What is granted after that goes back
@@ -149,7 +224,13 @@ impl LeasedFlow {
     /// Gives back what is to go back. Returns what is to be asked for, and when to come again.
     fn tend(&self, now: Instant) -> (Option<Ask>, Option<Instant>) {
         let session = self.leases.line.session(feature::LEASE);
-        let look = lock(&self.purse).look(now, session);
+        let (look, is_coming) = {
+            let purse = &mut *lock(&self.purse);
+            (purse.look(now, session), purse.is_coming())
+        };
+        if !is_coming {
+            self.settled.notify_waiters();
+        }
         self.leases.counters.lease_tokens_lost.add(look.lost);
         for back in look.back {
             let line = &self.leases.line;
@@ -195,7 +276,19 @@ impl LeasedFlow {
             Answered::NoAnswer => {}
         }
         lock(&self.purse).settle(now(), sent, ask.session, answered);
+        self.settled.notify_waiters();
     }
+}
+
+/// What came of an attempt to spend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spending {
+    /// The tokens are taken.
+    Done,
+    /// There are none, and the server would refuse: its namespace is over its limit.
+    Over,
+    /// There are none.
+    Nothing,
 }
 
 fn understood(reply: &Result<Reply, NoAnswer>) -> Answered {

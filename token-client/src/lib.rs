@@ -27,7 +27,8 @@
 //!   (`fallbackPolicy`, `localCount`, `overloadPolicy`). It takes what `limiter::rule` reads from
 //!   Sentinel's JSON.
 //! * For a flow rule with `lease` among them, [`Client::check`] spends tokens that it holds in
-//!   advance, without asking. [`Builder::lease_tokens`] says how many at a time.
+//!   advance, without asking. [`Builder::lease_tokens`] says how many at a time. Under
+//!   `overloadPolicy: share` it is lent tokens while its namespace is over its request limit.
 //! * [`Listener`] hears of refusals, fallbacks and the connection; [`Metrics`] counts them.
 //! * [`Builder::embedded`] makes a client of an engine in the same process.
 //!

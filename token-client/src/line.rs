@@ -59,6 +59,8 @@ struct State {
     extension: Option<Extension>,
     /// Digest of the rules that the client enforces; 0 for none.
     rules: u64,
+    /// Whether the server that answered last grants leases; known also when its connection has ended.
+    lends: bool,
     /// How many connections there have been.
     connections: u64,
     tally: Tally,
@@ -91,6 +93,7 @@ impl Line {
             hello: None,
             extension: None,
             rules: 0,
+            lends: false,
             connections: 0,
             tally: Tally::default(),
         };
@@ -142,6 +145,17 @@ impl Line {
             state.tally.unreachable += state.pending.fail_all(NoAnswer::Unreachable, &mut wake);
         }
         wake.into_iter().for_each(Waker::wake);
+    }
+
+    /// How long a call may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Whether the server that answered last grants leases, also after its connection has ended: what
+    /// it said is still to be acted upon then.
+    pub(crate) fn lends(&self) -> bool {
+        lock(&self.state).lends
     }
 
     /// What the server said about extension frames on this connection.
@@ -351,6 +365,7 @@ impl State {
             && self.hello == Some(xid)
         {
             self.extension = Some(Extension { version, features, revision });
+            self.lends = self.serves(feature::LEASE);
             if self.greet_with_rules() {
                 wake.extend(self.task.take());
             }
@@ -358,6 +373,7 @@ impl State {
         }
         match self.pending.complete(reply) {
             Matched::Call(waker) => {
+                self.lends = self.serves(feature::LEASE);
                 self.tally.answered += 1;
                 wake.push(waker);
             }

@@ -145,6 +145,8 @@ impl fmt::Display for Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ruling {
     Pass,
+    /// It passes by tokens that it has lent.
+    Lent,
     Wait(Duration),
     Block,
     /// It is none; the client decides.

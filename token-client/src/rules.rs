@@ -41,7 +41,7 @@ const SETTLED: Duration = Duration::from_secs(5);
 pub(crate) struct Rules {
     known: ArcSwap<Known>,
     given: Mutex<Given>,
-    /// `None`: there are none.
+    /// `None`: there are none, since the engine is in this process.
     leases: Option<Arc<Leases>>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Rule<L> {
     share: Option<L>,
     /// For a rule that counts calls in progress.
     in_progress: Option<InProgress>,
-    /// For a flow rule that grants leases.
+    /// For a flow rule that grants leases, if only while its namespace is over its limit.
     leased: Option<Arc<LeasedFlow>>,
     /// Whether `controlBehavior` makes calls wait.
     paced: bool,
@@ -121,6 +121,11 @@ impl Rules {
     /// The last number of clients; 0 before a server has said.
     pub(crate) fn clients(&self) -> u32 {
         lock(&self.given).clients
+    }
+
+    /// Whether the server that answered last lends shares, or the engine decides in any case.
+    pub(crate) fn are_lent(&self) -> bool {
+        self.leases.as_ref().is_none_or(|leases| leases.are_lent())
     }
 
     pub(crate) fn load(&self) -> arc_swap::Guard<Arc<Known>> {
@@ -176,10 +181,10 @@ impl Known {
 
     /// What decides a check of `rule` when none comes for `reason`. Without the rule there is nothing
     /// to check; Sentinel passes what it cannot check.
-    pub(crate) fn policy(&self, rule: RuleId, reason: Reason) -> FallbackPolicy {
+    pub(crate) fn policy(&self, rule: RuleId, reason: Reason, lent: bool) -> FallbackPolicy {
         let policy = match rule {
-            RuleId::Flow(id) => self.flow(id).map(|rule| rule.policy(reason)),
-            RuleId::Param(id) => self.param(id).map(|rule| rule.policy(reason)),
+            RuleId::Flow(id) => self.flow(id).map(|rule| rule.policy(reason, lent)),
+            RuleId::Param(id) => self.param(id).map(|rule| rule.policy(reason, lent)),
         };
         policy.unwrap_or(FallbackPolicy::Pass)
     }
@@ -191,6 +196,15 @@ impl Known {
             RuleId::Param(id) => self.param(id).map(|rule| rule.paced),
         };
         paced.unwrap_or(false)
+    }
+
+    /// Whether clients go on with their shares of `rule` while the namespace is over its limit.
+    pub(crate) fn shares_when_over(&self, rule: RuleId) -> bool {
+        let shares = match rule {
+            RuleId::Flow(id) => self.flow(id).map(Rule::shares_when_over),
+            RuleId::Param(id) => self.param(id).map(Rule::shares_when_over),
+        };
+        shares.unwrap_or(false)
     }
 
     /// Whether any rule grants leases.
@@ -231,7 +245,8 @@ impl Known {
                     next.levels.insert(config.flow_id, Arc::clone(calls.level()));
                 }
                 let leased = before.and_then(Rule::leased);
-                made.leased = leases.and_then(|leases| leases.flow(config, leased));
+                made.leased =
+                    leases.and_then(|leases| leases.flow(rule, config, given.clients, leased));
                 next.has_leases |= made.leased.is_some();
                 next.flows.insert(config.flow_id, made);
             }
@@ -283,8 +298,9 @@ impl<L> Rule<L> {
     }
 
     /// What to do for `reason`. A rule that is not enforced refuses nothing here either, and a kill
-    /// switch needs no server.
-    pub(crate) fn policy(&self, reason: Reason) -> FallbackPolicy {
+    /// switch needs no server. Where shares are `lent`, what is not lent is refused: no client may
+    /// count a share by itself beside what the server has given to all of them.
+    pub(crate) fn policy(&self, reason: Reason, lent: bool) -> FallbackPolicy {
         match self.mode {
             Mode::Shadow | Mode::Pass => return FallbackPolicy::Pass,
             Mode::Block => return FallbackPolicy::Block,
@@ -292,6 +308,7 @@ impl<L> Rule<L> {
         }
         match (reason, self.overload) {
             (Reason::TooManyRequests, OverloadPolicy::Reject) => FallbackPolicy::Block,
+            (Reason::TooManyRequests, OverloadPolicy::Share) if lent => FallbackPolicy::Block,
             (Reason::TooManyRequests, OverloadPolicy::Share) => FallbackPolicy::Share,
             _ => self.fallback,
         }
@@ -336,6 +353,11 @@ impl<L> Rule<L> {
     /// The counter that also holds what the server grants.
     pub(crate) fn share(&self) -> Option<&L> {
         self.share.as_ref()
+    }
+
+    /// Whether a client goes on with its share while the namespace is over its limit.
+    pub(crate) fn shares_when_over(&self) -> bool {
+        self.mode == Mode::Enforce && self.overload == OverloadPolicy::Share
     }
 
     /// The leases that the client has, if the rule grants any.

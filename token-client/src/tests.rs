@@ -14,5 +14,6 @@ mod log;
 mod many;
 mod net;
 mod peer;
+mod share;
 mod time;
 mod wire;

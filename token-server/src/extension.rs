@@ -380,6 +380,26 @@ mod tests {
     }
 
     #[test]
+    fn above_the_limit_a_rule_that_shares_is_lent_to() {
+        let settings = Settings { max_allowed_qps: Some(2.0), ..Settings::default() };
+        let (service, _) = service(settings, &Options::default());
+        let text = r#"[{"resource": "shared", "count": 40, "clusterMode": true, "clusterConfig":
+            {"flowId": 106, "thresholdType": 1, "overloadPolicy": "share"}}]"#;
+        let contents = limiter::rule::Contents::Flow;
+        let rules = limiter::rule::parse(text, "test", "default", contents, true).unwrap();
+        service.engine.replace(vec![rules.rules]).unwrap();
+        let session = &mut service.session();
+        ask_ping(session, "default");
+        for status in [Status::Ok, Status::Ok, Status::TooManyRequest] {
+            assert_eq!(ask_flow(session, 106, 1, false).0, status);
+        }
+        let (status, lease, granted, ttl_ms) = leased(session, want(106, 4));
+        assert_eq!((status, granted, ttl_ms), (Status::Ok, 4, 100));
+        assert!(lease > 0);
+        assert_eq!(ask_flow(session, 106, 1, false).0, Status::TooManyRequest);
+    }
+
+    #[test]
     fn a_lease_that_comes_back_with_a_wish_above_the_limit_is_taken_all_the_same() {
         let settings = Settings { max_allowed_qps: Some(1.0), ..Settings::default() };
         let (service, _) = service(settings, &Options::default());

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use super::{Ask, Explained, Flow, LeaseId, LeaseRefused, Leased, Param, ParamFlow, What};
+use super::{
+    Ask, Explained, Flow, LeaseId, LeaseRefused, Leased, Namespace, Param, ParamFlow, What,
+};
 use crate::{Decision, OwnerId, Tick, TokenId, Undecided, sync::Arc};
 
 /// The rules in force, found by flow id. Flow rules and hot-parameter rules are two id spaces, as
@@ -135,16 +137,41 @@ impl RuleSet {
     ///
     /// As those. A thread-grade rule can be peeked at only: its tokens need an owner.
     pub fn ask(&self, now: Tick, what: &What<'_>, ask: Ask) -> Result<Explained, Undecided> {
+        self.ask_guarded(now, what, ask, |guard| admitted(guard.admit(now)))
+    }
+
+    /// As [`ask`](Self::ask), of what the namespace's guard has refused and counted: for who has the
+    /// engine in its own process, and spares nothing by a refusal.
+    ///
+    /// # Errors
+    ///
+    /// As those of `ask`, but for the guard's.
+    pub fn ask_unguarded(
+        &self,
+        now: Tick,
+        what: &What<'_>,
+        ask: Ask,
+    ) -> Result<Explained, Undecided> {
+        self.ask_guarded(now, what, ask, |_| Ok(()))
+    }
+
+    fn ask_guarded(
+        &self,
+        now: Tick,
+        what: &What<'_>,
+        ask: Ask,
+        admit: impl Fn(&Namespace) -> Result<(), Undecided>,
+    ) -> Result<Explained, Undecided> {
         let count = tokens(what.id(), what.count())?;
         match what {
             What::Flow { id, .. } => {
                 let flow = self.flows.get(id).ok_or(Undecided::NoRule)?;
-                admitted(flow.guard().admit(now))?;
+                admit(flow.guard())?;
                 flow.ask(now, count, ask)
             }
             What::Param { id, values, .. } => {
                 let param = self.some_param(*id, values)?;
-                admitted(param.guard().admit(now))?;
+                admit(param.guard())?;
                 param.ask(now, count, ask, values)
             }
         }
@@ -228,7 +255,8 @@ impl RuleSet {
     /// # Errors
     ///
     /// [`Undecided::BadRequest`], [`Undecided::NoRule`], or [`Undecided::TooManyRequests`] from the
-    /// namespace's guard, which counts one request and refuses none that only takes back.
+    /// namespace's guard, which counts one request and refuses none that only takes back, and none of
+    /// a rule with `overloadPolicy: share`.
     pub fn lease(
         &self,
         now: Tick,
@@ -239,7 +267,7 @@ impl RuleSet {
         tokens(flow_id, 1)?;
         let flow = self.flows.get(&flow_id).ok_or(Undecided::NoRule)?;
         // What comes back is taken whatever the guard says.
-        let is_admitted = if want == 0 {
+        let is_admitted = if want == 0 || flow.lends_in_overload() {
             flow.guard().count(now);
             true
         } else {

@@ -132,7 +132,9 @@ pub enum FallbackPolicy {
 pub enum OverloadPolicy {
     /// Refuses the call.
     Reject,
-    /// As [`FallbackPolicy::Share`].
+    /// Goes on with a share of the count that the server lends it, and refuses what is over it: see
+    /// [`FlowRule::share`](super::FlowRule::share). From a server that does not lend, as
+    /// [`FallbackPolicy::Share`].
     Share,
     /// As [`FallbackPolicy::Local`], which is what Sentinel does; the rule's fallback policy
     /// decides between a local check and passing.

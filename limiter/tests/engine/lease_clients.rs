@@ -13,8 +13,8 @@ use super::{
     rules_of,
 };
 
-const TTL: u64 = 350_000_000;
 const LEASE: &str = r#","lease":{"maxTokens":6,"ttlMs":350}"#;
+const SHARE: &str = r#","overloadPolicy":"share""#;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -29,8 +29,8 @@ enum Step {
     Back(u64),
     Count(f64),
     Counts(Kind),
-    /// Whether the rule grants leases.
-    Lends(bool),
+    /// The rule's fields that say what leases it grants.
+    Lends(&'static str),
     Away(u64),
     Restart(u64),
 }
@@ -50,7 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0_u64..1_000_000_000).prop_map(Step::Back),
         1 => prop::sample::select(vec![0.0, 1.0, 5.0, 12.0]).prop_map(Step::Count),
         1 => any_kind.prop_map(Step::Counts),
-        1 => any::<bool>().prop_map(Step::Lends),
+        1 => prop::sample::select(vec!["", LEASE, SHARE]).prop_map(Step::Lends),
         1 => (0_u64..500_000_000).prop_map(Step::Away),
         1 => prop_oneof![Just(0), 0_u64..900_000_000].prop_map(Step::Restart),
     ]
@@ -68,7 +68,7 @@ struct Held {
 
 struct Run {
     kind: Kind,
-    lends: bool,
+    lends: &'static str,
     engine: ClusterEngine,
     count: f64,
     now: u64,
@@ -82,8 +82,8 @@ struct Run {
 
 impl Run {
     fn load(&self) {
-        let lends = self.lends && matches!(self.kind, Kind::Sliding { .. });
-        let rule = self.kind.rule(self.count, "", if lends { LEASE } else { "" });
+        let lends = matches!(self.kind, Kind::Sliding { .. });
+        let rule = self.kind.rule(self.count, "", if lends { self.lends } else { "" });
         self.engine.replace(vec![rules_of("ns", &[rule])]).unwrap();
     }
 
@@ -131,7 +131,7 @@ impl Run {
                 self.floor = self.floor.max(self.now);
                 let Ok(leased) = rules.lease(now, 1, want, None).unwrap() else { return };
                 self.see();
-                let until = self.clients_now() - late + TTL;
+                let until = self.clients_now() - late + leased.ttl.as_nanos() as u64;
                 let (tokens, count) = (leased.granted, self.count);
                 self.held.extend(leased.id.map(|id| Held { id, tokens, spent: 0, until, count }));
             }
@@ -234,11 +234,12 @@ proptest! {
     #[test]
     fn no_window_admits_more_than_its_rule_allows_whenever_leases_are_spent(
         kind in prop::sample::select(SLIDING.to_vec()),
+        lends in prop::sample::select(vec![LEASE, SHARE]),
         steps in prop::collection::vec(step(), 1..150),
     ) {
         let engine = engine();
         let (now, went, held) = (START * 1_000_000, Vec::new(), Vec::new());
-        let (lends, count, behind, seen, floor) = (true, 12.0, 0, 0, 0);
+        let (lends, count, behind, seen, floor) = (lends, 12.0, 0, 0, 0);
         let mut run = Run { kind, lends, engine, count, now, behind, seen, floor, went, held };
         run.load();
         for step in steps {

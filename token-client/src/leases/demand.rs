@@ -18,6 +18,7 @@ pub(super) struct Demand {
 struct Asked {
     calls: u32,
     tokens: u64,
+    largest: u32,
 }
 
 impl Demand {
@@ -36,6 +37,7 @@ impl Demand {
         self.last = now;
         self.now.calls = self.now.calls.saturating_add(1);
         self.now.tokens = self.now.tokens.saturating_add(count.into());
+        self.now.largest = self.now.largest.max(count);
     }
 
     /// Whether it is asked for more than once a period, at the time of the last call.
@@ -47,6 +49,11 @@ impl Demand {
     /// soon as it needs more. So what is asked for in advance at most doubles each time.
     pub(super) fn tokens(&self) -> u64 {
         self.now.tokens.max(self.before.tokens)
+    }
+
+    /// The most that one call needs.
+    pub(super) fn largest(&self) -> u32 {
+        self.now.largest.max(self.before.largest)
     }
 
     /// When the last call was.

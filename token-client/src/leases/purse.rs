@@ -5,6 +5,10 @@
 //! that came, and so never has an end before the client has. What goes back is removed first, and
 //! can no longer be spent. The clock of a suspended machine stands still: what it held then, it may
 //! spend when it wakes.
+//!
+//! While the namespace is over its limit, calls are not sent one by one. Then a lease is asked for as
+//! soon as there is none, also for a first call, but not before a period after the last answer: so
+//! few requests stand for any number of calls.
 
 #[cfg(test)]
 mod model;
@@ -34,11 +38,15 @@ const CLOCKS_DIFFER: u32 = 1_000;
 /// What the rule and the client's configuration say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
-    /// Most tokens of one lease.
+    /// Most tokens of one lease, unless a single call needs more.
     pub(crate) max: u32,
+    /// The same for one that a single call needs.
+    pub(crate) max_for_call: u32,
     pub(crate) ttl: Duration,
     /// Tokens of each lease; `None`: by demand.
     pub(crate) fixed: Option<u32>,
+    /// Leases are asked for only while the namespace is over its limit.
+    pub(crate) only_over: bool,
 }
 
 impl Terms {
@@ -46,6 +54,13 @@ impl Terms {
     /// half of it is spent.
     fn period(&self) -> Duration {
         (self.ttl / 2).min(PERIOD_MAX)
+    }
+
+    /// Whether a request is made for a lease only to go back: not for one that is spent of a share, so
+    /// that a namespace makes no more requests over its limit than it has calls, and comes out of
+    /// that as soon as it may make as many.
+    fn goes_back_alone(&self, lease: &Lease) -> bool {
+        lease.left > 0 || !self.only_over
     }
 }
 
@@ -62,6 +77,9 @@ pub(super) struct Purse {
     called: bool,
     /// No request before then.
     not_before: Instant,
+    /// Until then the namespace is taken to be over its limit: for two periods from when the server
+    /// last said so. After that it is asked again.
+    over_until: Instant,
     /// When the keeper looks by itself.
     alarm: Option<Instant>,
     /// Nothing is spent any more.
@@ -87,6 +105,8 @@ pub(super) struct Spent {
     pub(super) taken: bool,
     /// The keeper is to be called.
     pub(super) call: bool,
+    /// The server is not to be asked: the namespace is over its limit.
+    pub(super) over: bool,
 }
 
 /// A lease that goes back.
@@ -142,6 +162,7 @@ impl Purse {
             asking: false,
             called: false,
             not_before: now,
+            over_until: now,
             alarm: None,
             closed: false,
         }
@@ -162,18 +183,51 @@ impl Purse {
         if self.closed || count == 0 {
             return Spent::default();
         }
+        self.note(now, count);
+        let taken = self.take(now, count);
+        Spent { taken, call: self.calls(now), over: !taken && self.is_over(now) }
+    }
+
+    /// The same for a call that is known already.
+    pub(super) fn take(&mut self, now: Instant, count: u32) -> bool {
+        let fits = |lease: &&mut Lease| now < lease.ends && lease.left >= count;
+        let lease = self.leases.iter_mut().find(fits).filter(|_| !self.closed);
+        lease.map(|lease| lease.left -= count).is_some()
+    }
+
+    /// Takes note of a call that needs so many.
+    pub(super) fn note(&mut self, now: Instant, count: u32) {
         self.demand.note(now, count, self.terms.period());
-        let lease = self.leases.iter_mut().find(|lease| now < lease.ends && lease.left >= count);
-        let taken = lease.map(|lease| lease.left -= count).is_some();
+    }
+
+    /// The server has refused a call since the namespace is over its limit. Whether the keeper is to
+    /// be called.
+    pub(super) fn refused(&mut self, now: Instant) -> bool {
+        self.over_until = now + 2 * self.terms.period();
+        self.calls(now)
+    }
+
+    /// Whether a lease may be about to come.
+    pub(super) fn is_coming(&self) -> bool {
+        self.asking || self.called
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        now < self.over_until
+    }
+
+    /// Whether to call the keeper, which is taken as called then.
+    fn calls(&mut self, now: Instant) -> bool {
         let call = !self.called && self.wants(now);
         self.called |= call;
-        Spent { taken, call }
+        call
     }
 
     /// Whether a lease is to be asked for.
     fn wants(&self, now: Instant) -> bool {
         let may = !self.asking && !self.closed && now >= self.not_before;
-        may && self.demand.repeats() && self.is_low(now)
+        let needs = self.is_over(now) || !self.terms.only_over && self.demand.repeats();
+        may && needs && self.is_low(now)
     }
 
     /// Whether what there is may not last for another period.
@@ -199,15 +253,19 @@ impl Purse {
         // Only for one who calls: nobody may come any more.
         let wants = called && !idle && self.wants(now);
         if wants && session.is_none() {
-            self.not_before = now + NO_ANSWER;
+            self.not_before = now + self.pause(now, NO_ANSWER);
+            self.over_until = now;
         }
         let asks = session.filter(|_| wants);
         let no_ask_soon = now < self.not_before;
         let mut look = Look::default();
         self.leases.retain(|lease| {
             let here = session == Some(lease.session);
-            let due =
-                idle || now >= lease.tired || lease.left == 0 && (asks.is_some() || no_ask_soon);
+            let due = if self.terms.goes_back_alone(lease) {
+                idle || now >= lease.tired || lease.left == 0 && (asks.is_some() || no_ask_soon)
+            } else {
+                asks.is_some() || self.closed
+            };
             if now >= lease.ends || !here && (self.closed || lease.left == 0) {
                 look.lost += u64::from(lease.left);
                 return false;
@@ -228,14 +286,21 @@ impl Purse {
             .terms
             .fixed
             .unwrap_or_else(|| u32::try_from(self.demand.tokens()).unwrap_or(u32::MAX));
-        want.min(self.terms.max)
+        let largest = self.demand.largest().min(self.terms.max_for_call);
+        want.min(self.terms.max.max(largest))
+    }
+
+    /// How long to ask for nothing, if it is `usual` otherwise.
+    fn pause(&self, now: Instant, usual: Duration) -> Duration {
+        if self.is_over(now) { self.terms.period() } else { usual }
     }
 
     /// When the leases are to be looked at again, if no alarm is set that comes before.
     fn next_look(&mut self, session: Option<NonZeroU64>) -> Option<Instant> {
         let idle_from = self.idle_from();
         let due = |lease: &Lease| {
-            if session == Some(lease.session) { lease.tired.min(idle_from) } else { lease.ends }
+            let goes_back = session == Some(lease.session) && self.terms.goes_back_alone(lease);
+            if goes_back { lease.tired.min(idle_from) } else { lease.ends }
         };
         let next = self.leases.iter().map(due).min()?;
         if self.alarm.is_some_and(|alarm| alarm <= next) {
@@ -260,12 +325,16 @@ impl Purse {
                 let late = now >= lease.ends;
                 self.leases.push(lease);
                 // Leases that end on their way only cost.
-                if late { NEVER_AGAIN } else { Duration::ZERO }
+                if late { NEVER_AGAIN } else { self.pause(now, Duration::ZERO) }
             }
-            Answered::Nothing => self.terms.period() / 2,
+            Answered::Nothing => self.pause(now, self.terms.period() / 2),
             Answered::Never => NEVER_AGAIN,
-            Answered::NoAnswer => NO_ANSWER,
+            Answered::NoAnswer => self.pause(now, NO_ANSWER),
         };
+        if answered == Answered::NoAnswer {
+            // The next call shows what has become of the server.
+            self.over_until = now;
+        }
         self.not_before = now + pause;
     }
 }

@@ -63,7 +63,7 @@ async fn what_the_engine_cannot_decide_falls_back_too() {
     let settings = Settings { max_allowed_qps: Some(0.0), ..Settings::default() };
     let engine = Arc::new(ClusterEngine::new(settings));
     let share = r#"[{"resource": "a", "count": 20, "clusterMode": true, "clusterConfig":
-        {"flowId": 1, "thresholdType": 1, "overloadPolicy": "share"}}]"#;
+        {"flowId": 1, "thresholdType": 1, "fallbackPolicy": "share"}}]"#;
     engine.replace(rules(share)).unwrap();
     let clock = Arc::new(ManualClock::new(Tick::from_ms(1_700_000_000_000)));
     let client = embedded(&engine, &clock);
@@ -77,6 +77,53 @@ async fn what_the_engine_cannot_decide_falls_back_too() {
         passed += u32::from(outcome.is_pass());
     }
     assert_eq!(passed, 5, "a quarter of 20");
+}
+
+/// Whatever the algorithm: the engine is asked, which knows what all clients have used.
+#[tokio::test(start_paused = true)]
+async fn over_the_limit_of_its_namespace_who_has_the_engine_asks_it_all_the_same() {
+    let settings = Settings { max_allowed_qps: Some(1.0), ..Settings::default() };
+    let engine = Arc::new(ClusterEngine::new(settings));
+    let text = r#"[
+        {"resource": "a", "count": 3, "clusterMode": true,
+         "clusterConfig": {"flowId": 1, "thresholdType": 1, "overloadPolicy": "share"}},
+        {"resource": "b", "count": 3, "paramIdx": 0, "clusterMode": true,
+         "clusterConfig": {"flowId": 2, "thresholdType": 1, "overloadPolicy": "share"}},
+        {"resource": "c", "count": 2, "controlBehavior": 2, "maxQueueingTimeMs": 10000,
+         "clusterMode": true,
+         "clusterConfig": {"flowId": 3, "thresholdType": 1, "overloadPolicy": "share"}},
+        {"resource": "d", "count": 3, "grade": 0, "clusterMode": true,
+         "clusterConfig": {"flowId": 4, "thresholdType": 1, "overloadPolicy": "share"}},
+        {"resource": "e", "count": 3, "clusterMode": true,
+         "clusterConfig": {"flowId": 5, "thresholdType": 1, "overloadPolicy": "reject"}}]"#;
+    engine.replace(rules(text)).unwrap();
+    let clock = Arc::new(ManualClock::new(Tick::from_ms(1_700_000_000_000)));
+    let client = embedded(&engine, &clock);
+    client.set_rules(rules(text)).unwrap();
+    let other = embedded(&engine, &clock);
+    assert_eq!(other.acquire(1, 2, false).await.unwrap().status, Status::Ok);
+    assert_eq!(other.acquire(1, 1, false).await.unwrap().status, Status::TooManyRequest);
+    let verdicts = [client.check(1, 1, false).await, client.check(1, 1, true).await];
+    for (outcome, verdict) in verdicts.iter().zip([Verdict::Pass, Verdict::Block]) {
+        assert_eq!((outcome.verdict, outcome.decided_by), (verdict, DecidedBy::Server));
+    }
+    let value = [Param::Str("x".into())];
+    for verdict in [Verdict::Pass, Verdict::Block] {
+        let outcome = client.check_param(2, 2, &value).await;
+        assert_eq!((outcome.verdict, outcome.decided_by), (verdict, DecidedBy::Server));
+    }
+    for wait in [0, 500] {
+        let wait = Duration::from_millis(wait);
+        let verdict = if wait.is_zero() { Verdict::Pass } else { Verdict::Waited(wait) };
+        assert_eq!(client.check(3, 1, false).await.verdict, verdict);
+    }
+    // Calls in progress have an owner whom only the guarded request names; and who rejects, rejects.
+    assert!(client.hold(4, 1).await.is_err());
+    for id in [4, 5] {
+        let outcome = client.check(id, 1, false).await;
+        assert_eq!(outcome.fallback_reason(), Some(Reason::TooManyRequests));
+        assert!(outcome.is_block(), "{id}");
+    }
 }
 
 /// A rule of each kind, two a second each; flow rule 3 paces, and 4 counts calls in progress.

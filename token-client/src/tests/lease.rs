@@ -95,7 +95,7 @@ async fn spend(client: &Client, times: u32) {
     }
 }
 
-async fn hears_nothing(peer: &mut Peer<DuplexStream>) {
+pub(super) async fn hears_nothing(peer: &mut Peer<DuplexStream>) {
     let heard = timeout(Duration::from_secs(600), peer.asked()).await;
     assert!(heard.is_err(), "{heard:?}");
 }

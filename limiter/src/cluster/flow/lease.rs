@@ -10,7 +10,7 @@ use crate::{
         ledger::LeaseId,
         limit::whole,
     },
-    rule::Mode,
+    rule::{Lease, Mode},
     window::Ring,
 };
 
@@ -33,8 +33,8 @@ pub struct LeaseRefused;
 
 impl Flow {
     /// Takes a lease back of which so many tokens were spent, and grants one of up to `want`
-    /// tokens: at most what the rule says and half of what is left, rounded up, so that one client
-    /// does not hold everything.
+    /// tokens: at most what the rule says (or, under `overloadPolicy: share`, a client's share) and
+    /// half of what is left, rounded up, so that one client does not hold everything.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl Flow {
         let used = &mut *self.lock();
         used.passed.advance(&mut used.others, now);
         let none = Leased { id: None, granted: 0, ttl: Duration::ZERO };
-        let lease = self.rule.cluster.as_ref().and_then(|config| config.lease());
+        let lease = self.lends();
         if let (Tally::Ring(_), None) | (Tally::Tuned(_), _) = (&used.tally, lease) {
             // There is none.
             return if want == 0 { Ok(none) } else { Err(LeaseRefused) };
@@ -80,6 +80,21 @@ impl Flow {
         Ok(Leased { id: Some(id), granted, ttl })
     }
 
+    /// What a lease of the rule may be: as it says by itself, or a client's share.
+    pub(super) fn lends(&self) -> Option<Lease> {
+        let own = self.rule.cluster.as_ref().and_then(|config| config.lease());
+        own.or_else(|| {
+            let share = self.rule.share(self.namespace.connected())?;
+            Some(Lease { max_tokens: share.tokens, ttl_ms: share.ttl_ms })
+        })
+    }
+
+    /// Whether the namespace's guard refuses no lease of the rule: clients that it has refused go on
+    /// with what they are lent, and one such request stands for many.
+    pub(crate) fn lends_in_overload(&self) -> bool {
+        self.rule.share(1).is_some()
+    }
+
     /// Half of what is left beside `leased` tokens, rounded up: in this window and in the next one,
     /// since a lease may be spent there.
     fn half_of_rest(&self, ring: &Ring, leased: u64) -> u32 {
@@ -94,17 +109,24 @@ impl Flow {
 mod tests {
     use super::*;
     use crate::{
-        ClusterEngine, Decision, Settings,
+        Ask, ClusterEngine, Decision, RuleSet, Settings, What,
         rule::{Contents, merge, parse},
     };
 
-    fn engine() -> ClusterEngine {
-        let text = r#"[{"resource":"r","count":10,"clusterMode":true,"clusterConfig":{
-            "flowId":1,"thresholdType":1,"lease":{"maxTokens":6,"ttlMs":300}}}]"#;
-        let engine = ClusterEngine::new(Settings { max_allowed_qps: None, ..Settings::default() });
-        let parsed = parse(text, "test", "ns", Contents::Mixed, true).unwrap();
+    fn with(settings: Settings, config: &str) -> ClusterEngine {
+        let text = format!(
+            r#"[{{"resource":"r","count":10,"clusterMode":true,"clusterConfig":{{
+                "flowId":1,"thresholdType":1,{config}}}}}]"#
+        );
+        let engine = ClusterEngine::new(settings);
+        let parsed = parse(&text, "test", "ns", Contents::Mixed, true).unwrap();
         engine.replace(merge(vec![parsed]).unwrap()).unwrap();
         engine
+    }
+
+    fn engine() -> ClusterEngine {
+        let settings = Settings { max_allowed_qps: None, ..Settings::default() };
+        with(settings, r#""lease":{"maxTokens":6,"ttlMs":300}"#)
     }
 
     fn lease(
@@ -151,6 +173,60 @@ mod tests {
         assert_eq!(take(&engine, 6_300, 5), Decision::Pass { remaining: 0 });
         assert_eq!(lease(&engine, 7_400, 4, None).granted, 4, "and it lends again");
         assert!(!is_plain(&engine));
+    }
+
+    const SHARE: &str = r#""overloadPolicy":"share""#;
+
+    #[test]
+    fn a_share_is_lent_at_most_and_for_a_tenth_of_the_window() {
+        let engine = with(Settings::default(), SHARE);
+        let clients: Vec<_> = (0..4).map(|_| engine.join("ns").unwrap()).collect();
+        let ttl = Duration::from_millis(100);
+        let leased = lease(&engine, 5_000, 9, None);
+        assert_eq!((leased.granted, leased.ttl), (3, ttl), "a fourth of 10, rounded up");
+        drop(clients);
+        assert_eq!(lease(&engine, 5_000, 9, None).granted, 4, "half of what is left");
+        assert_eq!(take(&engine, 6_099, 4), Decision::Block, "7 count until a window later");
+        assert_eq!(take(&engine, 6_100, 10), Decision::Pass { remaining: 0 });
+    }
+
+    #[test]
+    fn a_namespace_over_its_limit_is_lent_to_where_the_rule_shares_and_refused_where_not() {
+        let over = || Settings { max_allowed_qps: Some(1.0), ..Settings::default() };
+        let own = r#""lease":{"maxTokens":6,"ttlMs":300}"#;
+        let both = format!("{SHARE},{own}");
+        for (config, granted) in [(SHARE, Some(4)), (&both, Some(4)), (own, None)] {
+            let engine = with(over(), config);
+            let now = Tick::from_ms(5_000);
+            take(&engine, 5_000, 2);
+            for _ in 0..2 {
+                assert!(engine.rules().acquire_flow(now, 1, 1, false).is_err());
+            }
+            let leased = engine.rules().lease(now, 1, 9, None);
+            assert_eq!(leased.ok().map(|leased| leased.unwrap().granted), granted, "{config}");
+            let guard = engine.rules().flow(1).unwrap().guard().clone();
+            assert_eq!(guard.refused(), if granted.is_some() { 2 } else { 3 }, "{config}");
+        }
+    }
+
+    #[test]
+    fn a_lease_that_is_not_refused_counts_for_the_namespaces_limit() {
+        let settings = Settings { max_allowed_qps: Some(2.0), ..Settings::default() };
+        let engine = with(settings, SHARE);
+        assert_eq!(lease(&engine, 5_000, 1, None).granted, 1);
+        assert_eq!(take(&engine, 5_000, 1), Decision::Pass { remaining: 8 });
+        assert!(engine.rules().acquire_flow(Tick::from_ms(5_000), 1, 1, false).is_err());
+    }
+
+    #[test]
+    fn without_the_guard_the_rule_decides_by_itself() {
+        let settings = Settings { max_allowed_qps: Some(0.0), ..Settings::default() };
+        let engine = with(settings, SHARE);
+        let (now, what) = (Tick::from_ms(5_000), What::Flow { id: 1, count: 6 });
+        let ask = |rules: &RuleSet| rules.ask_unguarded(now, &what, Ask::default());
+        assert!(engine.rules().ask(now, &what, Ask::default()).is_err());
+        let decided = [(); 2].map(|()| ask(&engine.rules()).unwrap().decision);
+        assert_eq!(decided, [Decision::Pass { remaining: 4 }, Decision::Block]);
     }
 
     #[test]

@@ -44,8 +44,8 @@ impl Flow {
         let (own, calls) = (self.counting(), self.calls.clone());
         // One is made if there is none: who decides with the old rules at this moment may be about
         // to, and what it lends is to be known.
-        let lends = self.rule.cluster.as_ref().is_some_and(|config| config.lease().is_some());
-        let made = (lends || own == *counting).then(|| Arc::clone(self.counter.get_or_make()));
+        let made = (self.lends().is_some() || own == *counting)
+            .then(|| Arc::clone(self.counter.get_or_make()));
         Inherited::from(made.or_else(|| self.counter()), calls, (&own, counting))
     }
 

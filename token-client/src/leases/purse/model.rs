@@ -8,7 +8,7 @@ use std::{
 
 use limiter::{
     ClusterEngine, Decision, LeaseId, Settings, Tick,
-    rule::{Contents, merge, parse},
+    rule::{Contents, Share, merge, parse},
 };
 
 use super::*;
@@ -70,6 +70,9 @@ struct World {
     stall: u64,
     timeout: u64,
     bucket_ms: u64,
+    /// Whether the server may refuse calls since the namespace is over its limit, and lend all the
+    /// same.
+    shares: bool,
     /// Tokens by the number of the bucket that they were admitted in.
     admitted: BTreeMap<u64, u64>,
     seen: Seen,
@@ -85,20 +88,34 @@ struct Seen {
     held: u64,
     late: u64,
     plain: u64,
+    /// Of `spent`, while the namespace was over its limit.
+    shared: u64,
 }
 
-/// An engine with flow rule 1, so many tokens in a window of milliseconds and buckets.
-fn engine(count: u64, (window, buckets): (u64, u64), max: u32, ttl: u64) -> ClusterEngine {
+/// An engine with flow rule 1, so many tokens in a window of milliseconds and buckets, and a
+/// client's share of it if it `lends` one.
+fn engine(
+    count: u64,
+    (window, buckets): (u64, u64),
+    lends: &str,
+) -> (ClusterEngine, Option<Share>) {
     let rule = format!(
         r#"[{{"resource":"r","count":{count},"clusterMode":true,"clusterConfig":{{"flowId":1,
             "thresholdType":1,"thresholdUnit":"window","windowIntervalMs":{window},
-            "sampleCount":{buckets},"lease":{{"maxTokens":{max},"ttlMs":{ttl}}}}}}}]"#
+            "sampleCount":{buckets}{lends}}}}}]"#
     );
     let engine = ClusterEngine::new(Settings::default());
     let rules = parse(&rule, "test", "ns", Contents::Flow, true).unwrap();
+    let share = rules.rules.flow[0].share(3);
     engine.replace(merge(vec![rules]).unwrap()).unwrap();
-    engine
+    (engine, share)
 }
+
+fn own(max: u32, ttl: u64) -> String {
+    format!(r#","lease":{{"maxTokens":{max},"ttlMs":{ttl}}}"#)
+}
+
+const SHARE: &str = r#","overloadPolicy":"share""#;
 
 impl World {
     /// A world of random rules, and the rule's count and number of buckets.
@@ -111,13 +128,30 @@ impl World {
             _ => ([200, 1_000][random.usize(0..2)], random.u64(1..600)),
         };
         let max = random.u32(1..100);
-        let engine = engine(count, (window, buckets), max, ttl);
+        let (has_own, shares) = [(true, false), (false, true), (true, true)][random.usize(0..3)];
+        let mut lends = if shares { SHARE.to_owned() } else { String::new() };
+        if has_own {
+            lends += &own(max, ttl);
+        }
+        let (engine, share) = engine(count, (window, buckets), &lends);
         let base = crate::time::now();
-        let terms = Terms {
-            max,
-            ttl: Duration::from_millis(ttl),
-            fixed: random.bool().then(|| random.u32(1..=max)),
+        let terms = match share.filter(|_| !has_own) {
+            Some(Share { tokens, part, ttl_ms }) => Terms {
+                max: part,
+                max_for_call: tokens,
+                ttl: Duration::from_millis(ttl_ms.into()),
+                fixed: None,
+                only_over: true,
+            },
+            None => Terms {
+                max,
+                max_for_call: max,
+                ttl: Duration::from_millis(ttl),
+                fixed: random.bool().then(|| random.u32(1..=max)),
+                only_over: false,
+            },
         };
+        let ttl = u64::try_from(terms.ttl.as_millis()).unwrap();
         let gaps = [MS, 4 * MS, ttl * MS / 20, ttl * MS / 5];
         let clients = (0..CLIENTS).map(|_| Client {
             purse: Purse::new(terms, base),
@@ -142,6 +176,7 @@ impl World {
             timeout,
             ttl: ttl * MS,
             bucket_ms: window / buckets,
+            shares,
             admitted: BTreeMap::new(),
             seen: Seen::default(),
         };
@@ -237,18 +272,29 @@ impl World {
             _ => self.random.u64(0..self.clients[client].gap),
         };
         self.after(pause, Event::Call(client));
-        let spent = self.clients[client].purse.spend(now, count);
+        let mut spent = self.clients[client].purse.spend(now, count);
+        let is_refused = self.shares && !spent.taken && self.random.u32(0..4) == 0;
+        if is_refused {
+            spent.call |= self.clients[client].purse.refused(now);
+        }
         if spent.call {
             let delay = self.random.u64(0..self.stall);
             self.after(delay, Event::Look(client));
         }
         if spent.taken {
-            self.seen.spent += u64::from(count);
-            self.admit(self.tick(), count);
-        } else if self.random.u32(0..4) == 0 {
+            self.spent(client, count);
+        } else if !is_refused && !spent.over && self.random.u32(0..4) == 0 {
             let (way, priority) = (self.way(), self.random.u32(0..4) == 0);
             self.after(way, Event::Plain(count, priority));
         }
+    }
+
+    fn spent(&mut self, client: usize, count: u32) {
+        self.seen.spent += u64::from(count);
+        if self.clients[client].purse.is_over(self.clock(client)) {
+            self.seen.shared += u64::from(count);
+        }
+        self.admit(self.tick(), count);
     }
 
     fn look(&mut self, client: usize) {
@@ -316,6 +362,10 @@ impl World {
             self.seen.granted += u64::from(tokens);
         }
         it.purse.settle(now, sent, session, answered);
+        // One that waited for it.
+        if self.shares && self.random.bool() && self.clients[client].purse.take(now, 1) {
+            self.spent(client, 1);
+        }
         self.look(client);
     }
 }
@@ -331,24 +381,32 @@ fn no_window_admits_more_than_the_rule_whatever_is_slow_lost_or_late() {
             let sum: u64 = window.map(|(_, tokens)| tokens).sum();
             assert!(sum <= count, "seed {seed}: {sum} of {count} from bucket {first}");
         }
-        let Seen { granted, spent, returned, lost, held, late, plain } = world.seen;
+        let Seen { granted, spent, returned, lost, held, late, plain, shared } = world.seen;
         assert_eq!(granted, spent + returned + lost + held, "seed {seed}");
         total.spent += spent;
         total.returned += returned;
         total.lost += lost;
         total.late += late;
         total.plain += plain;
+        total.shared += shared;
     }
-    let Seen { spent, returned, lost, late, plain, .. } = total;
-    assert!([spent, returned, lost, late, plain].iter().all(|&it| it > 100), "{total:?}");
+    let Seen { spent, returned, lost, late, plain, shared, .. } = total;
+    assert!([spent, returned, lost, late, plain, shared].iter().all(|&it| it > 100), "{total:?}");
 }
 
 /// The last moment of a lease, which the random worlds seldom meet: the client's clock is slow, and
 /// others take whatever the server gives.
 #[test]
 fn a_slow_clock_admits_nothing_after_the_server_has_written_a_lease_off() {
-    let (engine, base, ttl) = (engine(10, (10, 1), 5, 20_000), crate::time::now(), 20_000);
-    let terms = Terms { max: 5, ttl: Duration::from_millis(ttl), fixed: None };
+    let ttl = 20_000;
+    let ((engine, _), base) = (engine(10, (10, 1), &own(5, ttl)), crate::time::now());
+    let terms = Terms {
+        max: 5,
+        max_for_call: 5,
+        ttl: Duration::from_millis(ttl),
+        fixed: None,
+        only_over: false,
+    };
     let mut purse = Purse::new(terms, base);
     let start = Tick(START);
     let leased = engine.rules().lease(start, 1, 5, None).unwrap().unwrap();

@@ -16,8 +16,26 @@ impl Hand {
     /// Leases of 100 ms and at most 40 tokens.
     fn new(fixed: Option<u32>) -> Self {
         let start = crate::time::now();
-        let terms = Terms { max: 40, ttl: 100 * MS, fixed };
+        let terms = Terms { max: 40, max_for_call: 40, ttl: 100 * MS, fixed, only_over: false };
         Self { purse: Purse::new(terms, start), start }
+    }
+
+    /// Shares of 40 tokens in a window of a second, of which 4 are taken at a time.
+    fn of_share() -> Self {
+        let mut hand = Self::new(None);
+        let terms = Terms { max: 4, max_for_call: 40, ttl: 100 * MS, fixed: None, only_over: true };
+        hand.purse.set_terms(terms);
+        hand
+    }
+
+    /// Whether the keeper is called for a call that the server refused.
+    fn refused(&mut self, ms: f64) -> bool {
+        self.purse.refused(self.at(ms))
+    }
+
+    /// Whether a call is not to be sent.
+    fn is_over(&mut self, ms: f64) -> bool {
+        self.purse.spend(self.at(ms), 1).over
     }
 
     fn at(&self, ms: f64) -> Instant {
@@ -26,7 +44,7 @@ impl Hand {
 
     /// Whether it was taken, and whether the keeper is called.
     fn spend(&mut self, ms: f64, count: u32) -> (bool, bool) {
-        let Spent { taken, call } = self.purse.spend(self.at(ms), count);
+        let Spent { taken, call, .. } = self.purse.spend(self.at(ms), count);
         (taken, call)
     }
 
@@ -222,4 +240,118 @@ fn nothing_is_taken_for_a_call_without_a_count() {
     let mut hand = Hand::with_lease(10);
     assert_eq!(hand.spend(3.0, 0), (false, false));
     assert_eq!(hand.spend(3.0, 10), (true, true));
+}
+
+#[test]
+fn a_share_is_asked_for_when_the_server_refuses_and_not_before() {
+    let mut hand = Hand::of_share();
+    for ms in 0..40 {
+        assert_eq!(hand.spend(f64::from(ms), 1), (false, false));
+    }
+    assert!(hand.refused(40.0), "the first is enough");
+    assert!(!hand.refused(40.0), "the keeper is called once");
+    assert_eq!(hand.look(40.0, HERE).ask, ask(4, None));
+    assert!(!hand.refused(41.0) && hand.purse.is_coming(), "a request is on its way");
+    hand.settle(42.0, 40.0, granted(7, 4));
+    assert!(!hand.purse.is_coming());
+    assert_eq!(hand.spend(42.0, 3), (true, false));
+}
+
+#[test]
+fn a_single_call_may_need_more_than_a_part_of_the_share_but_not_more_than_the_share() {
+    for (count, want) in [(1, 1), (3, 3), (5, 5), (40, 40), (41, 40)] {
+        let mut hand = Hand::of_share();
+        hand.spend(0.0, count);
+        assert!(hand.refused(0.0));
+        assert_eq!(hand.look(0.0, HERE).ask, ask(want, None));
+    }
+    let mut hand = Hand::of_share();
+    for _ in 0..9 {
+        hand.spend(0.0, 3);
+    }
+    hand.refused(0.0);
+    assert_eq!(hand.look(0.0, HERE).ask, ask(4, None), "many small ones do not");
+}
+
+#[test]
+fn while_the_namespace_is_over_its_limit_a_share_is_asked_for_once_in_half_of_its_life() {
+    for answered in [granted(7, 4), Answered::Nothing] {
+        let mut hand = Hand::of_share();
+        hand.spend(0.0, 9);
+        hand.refused(0.0);
+        assert!(hand.look(0.0, HERE).ask.is_some());
+        hand.settle(1.0, 0.0, answered);
+        hand.look(1.0, HERE);
+        hand.spend(1.0, 4);
+        assert_eq!(hand.spend(50.9, 1), (false, false), "{answered:?}");
+        assert!(hand.is_over(50.9));
+        assert_eq!(hand.spend(51.0, 1), (false, true), "{answered:?}");
+    }
+}
+
+#[test]
+fn the_server_is_asked_again_a_lease_s_life_after_it_refused() {
+    let mut hand = Hand::of_share();
+    assert!(!hand.is_over(0.0));
+    hand.refused(0.0);
+    assert!(hand.is_over(99.9));
+    assert!(!hand.is_over(100.0));
+    assert_eq!(hand.spend(100.0, 1), (false, false), "and no lease is asked for");
+    hand.refused(100.0);
+    assert!(hand.is_over(199.9));
+    assert_eq!(hand.spend(199.9, 1), (false, false), "the keeper has been called");
+}
+
+#[test]
+fn without_an_answer_or_a_connection_the_server_is_asked_again() {
+    let mut hand = Hand::of_share();
+    hand.refused(0.0);
+    assert!(hand.look(0.0, HERE).ask.is_some());
+    hand.settle(20.0, 0.0, Answered::NoAnswer);
+    assert!(!hand.is_over(20.0));
+    assert!(!hand.refused(69.9) && hand.refused(70.0), "half of a lease's life later");
+
+    let mut hand = Hand::of_share();
+    hand.refused(0.0);
+    assert_eq!(hand.look(0.0, None).ask, None);
+    assert!(!hand.is_over(0.0));
+}
+
+#[test]
+fn a_rule_with_leases_of_its_own_asks_for_them_also_for_a_first_call_that_was_refused() {
+    let mut hand = Hand::new(None);
+    assert_eq!(hand.spend(0.0, 3), (false, false));
+    assert!(hand.refused(0.0));
+    assert_eq!(hand.look(0.0, HERE).ask, ask(3, None));
+    hand.settle(1.0, 0.0, granted(7, 3));
+    assert_eq!(hand.spend(1.0, 3), (true, false));
+    assert!(hand.is_over(50.9));
+    assert_eq!(hand.spend(51.0, 1), (false, true));
+}
+
+#[test]
+fn a_share_that_is_spent_goes_back_with_the_next_request_or_not_at_all() {
+    let spent = || {
+        let mut hand = Hand::of_share();
+        hand.spend(0.0, 4);
+        hand.refused(0.0);
+        hand.look(0.0, HERE);
+        hand.settle(1.0, 0.0, granted(7, 4));
+        assert_eq!(hand.spend(1.0, 4), (true, false));
+        hand
+    };
+    let mut hand = spent();
+    assert_eq!(hand.look(1.0, HERE), Look { alarm: Some(hand.at(99.9)), ..Look::default() });
+    assert_eq!(hand.look(90.0, HERE), Look::default(), "though nobody asks, and its end is near");
+    assert_eq!(hand.look(99.9, HERE), Look::default());
+    assert!(hand.purse.leases.is_empty());
+
+    let mut hand = spent();
+    assert_eq!(hand.spend(51.0, 1), (false, true));
+    let back = Back { id: 7, used: 4, unspent: 0 };
+    assert_eq!(hand.look(51.0, HERE).ask, ask(4, Some(back)));
+
+    let mut hand = spent();
+    hand.purse.close();
+    assert_eq!(hand.look(2.0, HERE).back, vec![back]);
 }
