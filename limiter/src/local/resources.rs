@@ -5,6 +5,10 @@
 
 use std::hash::BuildHasher;
 
+// Loom repeats what it runs, so the order of locks must be the same each time.
+#[cfg(loom)]
+use foldhash::fast::FixedState as RandomState;
+#[cfg(not(loom))]
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
@@ -14,8 +18,9 @@ use crate::{
     sync::{Arc, AtomicU64, Mutex, Ordering, lock},
 };
 
-/// Enough that a new name copies some hundred entries when there are 100 000.
-const SHARDS: usize = 256;
+/// Enough that a new name copies some hundred entries when there are 100 000. Two for loom, to which
+/// each is two locks.
+const SHARDS: usize = if cfg!(loom) { 2 } else { 256 };
 
 type Table = HashTable<Arc<Resource>>;
 
