@@ -1,13 +1,10 @@
 //! Why a call was refused.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use super::SystemKind;
-use crate::{
-    rule::{
-        AuthorityRule, AuthorityStrategy, DegradeGrade, DegradeRule, FlowRule, Grade, ParamRule,
-    },
-    sync::Arc,
+use crate::rule::{
+    AuthorityRule, AuthorityStrategy, DegradeGrade, DegradeRule, FlowRule, Grade, ParamRule,
 };
 
 /// Which kind of check refused.

@@ -1,5 +1,7 @@
 //! The engine: rules in, calls through.
 
+use std::sync::Arc;
+
 use super::{
     Call, ContextHandle, Entry, LocalSettings, Observer, Overflow, Shared, Slot, Step,
     SystemStatus,
@@ -8,10 +10,7 @@ use super::{
     resources::Resources,
     shared::Above,
 };
-use crate::{
-    Tick,
-    sync::{Arc, lock},
-};
+use crate::{Tick, sync::lock};
 
 /// Sentinel's local engine: resources, their rules, and what is counted for them.
 ///

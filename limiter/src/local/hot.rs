@@ -1,6 +1,8 @@
 //! The hot-parameter rules of one resource and its gateway rules, which are hot-parameter rules of
 //! another slot.
 
+use std::sync::Arc;
+
 use super::{
     Arg,
     gateway::{GatewayRequest, GatewayRules},
@@ -11,7 +13,6 @@ use crate::{
     Tick,
     cluster::values::Room,
     rule::{FallbackPolicy, GatewayFlowRule, ParamRule, ResourceMode},
-    sync::Arc,
 };
 
 /// The gateway rules of a resource: what is an argument, and what is held to a count.

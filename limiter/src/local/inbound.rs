@@ -6,6 +6,8 @@
 //! is held from the check to the take, so that check and take are one step; in the others calls
 //! only end.
 
+use std::sync::Arc;
+
 use super::{
     SystemKind, SystemStatus,
     stat::{Stat, as_f64},
@@ -14,7 +16,7 @@ use super::{
 use crate::{
     Tick,
     swap::Swap,
-    sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, lock},
+    sync::{AtomicBool, Mutex, MutexGuard, Ordering, lock},
 };
 
 /// Enough for the threads that make inbound calls at the very same time; a check adds up all. In

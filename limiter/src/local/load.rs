@@ -4,6 +4,8 @@
 //! the counters of nodes stay whatever is loaded. A list that is equal to the one before changes
 //! nothing.
 
+use std::sync::Arc;
+
 use foldhash::quality::RandomState;
 use hashbrown::HashMap;
 
@@ -12,10 +14,7 @@ use super::{
     rules::{DefaultDegrade, ForResource, Indexed, Rules},
     system::SystemLimits,
 };
-use crate::{
-    rule::{AuthorityRule, DegradeRule, FlowRule, GatewayFlowRule, ParamRule, SystemRule},
-    sync::Arc,
-};
+use crate::rule::{AuthorityRule, DegradeRule, FlowRule, GatewayFlowRule, ParamRule, SystemRule};
 
 /// The resource of a rule for all resources that have none of their own.
 const ALL: &str = "*";

@@ -1,9 +1,9 @@
 //! What becomes of a call: it passes, waits, or is refused.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{Block, Entry, LocalEngine, passage::Passage};
-use crate::{Tick, sync::Arc};
+use crate::Tick;
 
 /// What the chain says to a call.
 ///

@@ -1,5 +1,7 @@
 //! One hot-parameter rule with what its values have used.
 
+use std::sync::Arc;
+
 use foldhash::quality::RandomState;
 use hashbrown::HashMap;
 
@@ -17,7 +19,6 @@ use crate::{
         values::Room,
     },
     rule::{ControlBehavior, ParamRule},
-    sync::Arc,
 };
 
 #[derive(Debug)]
