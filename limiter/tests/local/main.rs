@@ -3,11 +3,13 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::indexing_slicing,
     clippy::cast_precision_loss,
     reason = "what the helpers read is what the tests wrote"
 )]
 
 mod bounds;
+mod free_running;
 mod gates;
 mod golden;
 mod life;
@@ -15,7 +17,9 @@ mod loading;
 mod nodes;
 mod promises;
 mod racing;
+mod rounds;
 mod rules;
 mod scenario;
 mod slots;
 mod support;
+mod unchanged;
