@@ -15,6 +15,7 @@ mod golden;
 mod life;
 mod loading;
 mod nodes;
+mod pairs;
 mod promises;
 mod racing;
 mod rounds;

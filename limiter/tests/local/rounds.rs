@@ -7,7 +7,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Barrier,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -105,12 +105,16 @@ impl Side {
         for (at, item) in work.into_iter().enumerate() {
             parts[at % self.threads].push(item);
         }
+        let start = Barrier::new(self.threads);
         std::thread::scope(|scope| {
-            let act = &act;
-            let running: Vec<_> = parts
-                .into_iter()
-                .map(|part| scope.spawn(move || part.into_iter().map(act).collect::<Vec<R>>()))
-                .collect();
+            let (act, start) = (&act, &start);
+            let run = |part: Vec<T>| {
+                scope.spawn(move || {
+                    start.wait();
+                    part.into_iter().map(act).collect::<Vec<R>>()
+                })
+            };
+            let running: Vec<_> = parts.into_iter().map(run).collect();
             running.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
         })
     }
