@@ -7,8 +7,6 @@ mod clock;
 mod cluster;
 mod concurrency;
 mod decision;
-// Loom's `Arc` holds no `dyn` and no `str`; and what is behind one mutex needs no model.
-#[cfg(not(loom))]
 pub mod local;
 pub mod rule;
 mod swap;

@@ -1,5 +1,7 @@
 //! The primitives that decisions share between threads: std's, or loom's under `--cfg loom`, so
-//! that the models in `tests/loom.rs` run the code that ships.
+//! that the models in `tests/loom*` run the code that ships. Where it does not matter how many hold
+//! a thing, as in all of [`local`](crate::local), it lies in std's `Arc` under loom, too: loom's
+//! knows neither `dyn` nor `str`.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{

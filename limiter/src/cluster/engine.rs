@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Concurrency, OwnerId, Tick,
     rule::{NamespaceRules, RuleErrors},
-    swap::{Held, Swap},
+    swap::{HeldIn, SwapIn},
     sync::{Arc, AtomicU64, Mutex, Ordering, lock},
 };
 
@@ -40,7 +40,7 @@ use crate::{
 pub struct ClusterEngine {
     settings: Settings,
     namespaces: Namespaces,
-    rules: Swap<RuleSet>,
+    rules: SwapIn<Arc<RuleSet>>,
     /// For the hot values of all rules.
     room: Room,
     concurrency: Arc<Concurrency>,
@@ -60,7 +60,7 @@ impl ClusterEngine {
         Self {
             settings,
             namespaces: Namespaces::new(settings),
-            rules: Swap::new(RuleSet::default()),
+            rules: SwapIn::new(RuleSet::default()),
             room: Room::new(&settings),
             concurrency: Arc::new(Concurrency::new(
                 settings.tokens_max,
@@ -262,7 +262,7 @@ impl ClusterEngine {
 
 /// The rules in force when a batch began, whole.
 #[derive(Debug)]
-pub struct Snapshot(Held<RuleSet>);
+pub struct Snapshot(HeldIn<Arc<RuleSet>>);
 
 impl Deref for Snapshot {
     type Target = RuleSet;

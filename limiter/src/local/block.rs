@@ -1,14 +1,11 @@
 //! Why a call was refused.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use super::SystemKind;
-use crate::{
-    rule::{
-        AuthorityRule, AuthorityStrategy, ClusterConfig, DegradeGrade, DegradeRule, FlowRule,
-        Grade, ParamRule,
-    },
-    sync::Arc,
+use crate::rule::{
+    AuthorityRule, AuthorityStrategy, ClusterConfig, DegradeGrade, DegradeRule, FlowRule, Grade,
+    ParamRule,
 };
 
 /// Which kind of check refused.

@@ -1,9 +1,11 @@
 //! The circuit breakers of one resource (`DegradeSlot`, `DefaultCircuitBreakerSlot`).
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::breaker::{Breaker, BreakerState, Gate};
-use crate::{Tick, rule::DegradeRule, sync::Arc};
+use crate::{Tick, rule::DegradeRule};
 
 /// What breakers did, to be told when nothing is locked any more.
 pub(super) type Turned = SmallVec<[(Arc<DegradeRule>, BreakerState, BreakerState); 4]>;

@@ -1,7 +1,8 @@
 //! The order of slots (`Constants.java`, `ORDER_*_SLOT`).
 
+use std::sync::Arc;
+
 use super::Slot;
-use crate::sync::Arc;
 
 /// Where a link stands: its order, and among equals the number in which it came. Built-in ones
 /// come first.

@@ -1,9 +1,8 @@
 //! Contexts: the entrances of calls, by name.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use super::{Call, Shared};
-use crate::sync::Arc;
 
 /// The context of calls that name none (`sentinel_default_context`).
 pub const DEFAULT_CONTEXT: &str = "sentinel_default_context";

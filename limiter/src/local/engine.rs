@@ -1,5 +1,7 @@
 //! The engine: rules in, calls through.
 
+use std::sync::Arc;
+
 use super::{
     Asking, Call, ContextHandle, Entry, LocalSettings, Observer, Overflow, Shared, Slot, Step,
     SystemStatus, Waiting,
@@ -11,7 +13,7 @@ use super::{
 use crate::{
     Tick,
     rule::{FlowRule, ParamRule},
-    sync::{Arc, lock},
+    sync::lock,
 };
 
 /// Sentinel's local engine: resources, their rules, and what is counted for them.

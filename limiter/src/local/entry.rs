@@ -4,11 +4,10 @@ mod ticket;
 
 pub(super) use ticket::{Progress, Ticket};
 
+use std::sync::Arc;
+
 use super::{Outcome, breakers::Turned, context::EntryContext, inbound, resource::Resource};
-use crate::{
-    Tick,
-    sync::{Arc, lock},
-};
+use crate::{Tick, sync::lock};
 
 /// A call that was let through, until it ends. It counts as a call in progress.
 ///

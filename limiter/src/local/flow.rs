@@ -5,7 +5,7 @@ mod control;
 mod guard;
 mod related;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 pub use control::WarmUpReading;
 pub(super) use related::{Related, RelatedReading};
@@ -17,7 +17,7 @@ use super::{
     asking::Told,
     node::{Nodes, Seat, Target},
 };
-use crate::{Tick, rule::FlowRule, sync::Arc};
+use crate::{Tick, rule::FlowRule};
 
 /// What flow rules look at of a call.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! The hot-parameter rules of one resource and its gateway rules, which are hot-parameter rules of
 //! another slot.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use super::{
     Arg,
@@ -13,7 +13,6 @@ use crate::{
     Tick,
     cluster::values::Room,
     rule::{FallbackPolicy, GatewayFlowRule, ParamRule, ResourceMode},
-    sync::Arc,
 };
 
 /// The gateway rules of a resource: what is an argument, and what is held to a count.

@@ -6,6 +6,8 @@
 //! there and then; when it comes back, it begins anew. The counters of nodes stay whatever is
 //! loaded, and so do calls in progress. A list that is equal to the one before changes nothing.
 
+use std::sync::Arc;
+
 use foldhash::quality::RandomState;
 use hashbrown::HashMap;
 
@@ -16,7 +18,7 @@ use super::{
 };
 use crate::{
     rule::{AuthorityRule, DegradeRule, FlowRule, GatewayFlowRule, ParamRule, SystemRule},
-    sync::{Arc, lock},
+    sync::lock,
 };
 
 /// The resource of a rule for all resources that have none of their own.

@@ -1,5 +1,7 @@
 //! The nodes of one resource: its counters over all calls, by context and by origin.
 
+use std::sync::Arc;
+
 use foldhash::quality::RandomState;
 use hashbrown::HashMap;
 
@@ -7,7 +9,7 @@ use super::{
     context::Entrance,
     stat::{BucketId, Stat},
 };
-use crate::{Tick, sync::Arc};
+use crate::Tick;
 
 /// No such node.
 pub(super) const NONE: u32 = u32::MAX;

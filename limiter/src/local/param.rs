@@ -27,7 +27,7 @@ mod reload;
 mod rule;
 mod threads;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 pub(crate) use self::threads::Held;
 use self::{
@@ -43,7 +43,6 @@ use crate::{
     Tick,
     cluster::{key::KeyRef, values::Room},
     rule::ParamRule,
-    sync::Arc,
 };
 
 /// All hot-parameter rules of one resource, in the order in which they are checked.

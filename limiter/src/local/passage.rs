@@ -9,7 +9,7 @@ mod ready;
 mod scene;
 mod seat;
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use ready::GatewayArgs;
 use scene::Scene;
@@ -30,10 +30,7 @@ use super::{
     param::ParamPlace,
     resource::Resource,
 };
-use crate::{
-    Tick,
-    sync::{Arc, lock},
-};
+use crate::{Tick, sync::lock};
 
 /// A call on its way: what it asks for, what it has taken, and where it stands.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! What an engine tells of its resources.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     BreakerState, LocalEngine, NodeReading, Second, WarmUpReading,
@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Tick,
     rule::{DegradeRule, ParamRule},
-    sync::{Arc, lock},
+    sync::lock,
 };
 
 /// The name that Sentinel gives the node of all inbound calls.

@@ -1,5 +1,7 @@
 //! One resource: everything that is known of it, behind one lock.
 
+use std::sync::Arc;
+
 use super::{
     OVERFLOW, Shared,
     breakers::{Breakers, Turned},
@@ -14,7 +16,7 @@ use super::{
 use crate::{
     Tick,
     rule::{AuthorityRule, GatewayFlowRule},
-    sync::{Arc, Mutex, lock},
+    sync::{Mutex, lock},
 };
 
 /// A protected name.

@@ -3,19 +3,24 @@
 //! A shard is a table that is replaced whole when a resource is new: that happens once a name,
 //! while each call looks one up.
 
-use std::hash::BuildHasher;
+use std::{hash::BuildHasher, sync::Arc};
 
+// Loom repeats what it runs, so the order of locks must be the same each time.
+#[cfg(loom)]
+use foldhash::fast::FixedState as RandomState;
+#[cfg(not(loom))]
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
 use super::resource::{Name, Resource};
 use crate::{
     swap::Swap,
-    sync::{Arc, AtomicU64, Mutex, Ordering, lock},
+    sync::{AtomicU64, Mutex, Ordering, lock},
 };
 
-/// Enough that a new name copies some hundred entries when there are 100 000.
-const SHARDS: usize = 256;
+/// Enough that a new name copies some hundred entries when there are 100 000. Two for loom, to which
+/// each is two locks.
+const SHARDS: usize = if cfg!(loom) { 2 } else { 256 };
 
 /// Resources that are asked in one go whether they rest: some milliseconds.
 const ASKED: usize = 8_192;

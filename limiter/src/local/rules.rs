@@ -1,13 +1,14 @@
 //! The rules in force, found by the resource that they are for.
 
+use std::sync::Arc;
+
 use foldhash::quality::RandomState;
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 use super::resource::Name;
-use crate::{
-    rule::{AuthorityRule, DegradeRule, FlowRule, GatewayFlowRule, ParamRule, Pattern, Strategy},
-    sync::Arc,
+use crate::rule::{
+    AuthorityRule, DegradeRule, FlowRule, GatewayFlowRule, ParamRule, Pattern, Strategy,
 };
 
 /// Between the texts of several patterns in one name.

@@ -1,6 +1,6 @@
 //! What all resources of an engine share.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use foldhash::quality::RandomState;
 use hashbrown::HashMap;
@@ -17,7 +17,7 @@ use super::{
 use crate::{
     cluster::values::Room,
     swap::{Held, Swap},
-    sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock},
+    sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock},
 };
 
 type ByName = HashMap<Box<str>, ContextHandle, RandomState>;

@@ -1,12 +1,12 @@
 //! What becomes of a call: it passes, waits, or is refused.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Asking, Block, Entry, LocalEngine,
     passage::{Ended, Passage},
 };
-use crate::{Tick, sync::Arc};
+use crate::Tick;
 
 /// What the chain says to a call.
 ///

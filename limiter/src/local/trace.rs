@@ -1,8 +1,8 @@
 //! What each slot said to one call, and how long it took.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use crate::{Clock, Tick, sync::Arc};
+use crate::{Clock, Tick};
 
 /// A slot of the chain, in Sentinel's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,6 +18,7 @@ use crate::{Client, NoAnswer, Param};
 const TASKS: u64 = 64;
 
 /// Calls of each task; `MANY_CALLS` in the environment says another number for all together.
+#[expect(clippy::disallowed_methods, reason = "the long run is asked for by the environment")]
 fn calls() -> u64 {
     let all = std::env::var("MANY_CALLS").map(|all| all.parse::<u64>().expect("a number"));
     all.map_or(500, |all| all.div_ceil(TASKS))

@@ -1,12 +1,11 @@
 //! One flow rule in force.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{Ask, Watched, control::Control};
 use crate::{
     local::node::Nodes,
     rule::{ControlBehavior, FlowRule, Grade, Strategy},
-    sync::Arc,
 };
 
 /// `limitApp`: every caller.

@@ -4,7 +4,9 @@
 //! while the rules are checked. When calls race, one may find what another has read a moment later,
 //! which is the truer value.
 
-use crate::{local::stat::Stat, sync::Arc};
+use std::sync::Arc;
+
+use crate::local::stat::Stat;
 
 /// Other resources by name, with the last reading of each; `None` for one that was never called.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! One hot-parameter rule with what its values have used.
 
-use std::mem::discriminant;
+use std::{mem::discriminant, sync::Arc};
 
 use foldhash::quality::RandomState;
 use hashbrown::HashMap;
@@ -20,7 +20,6 @@ use crate::{
     },
     local::hot::without_server,
     rule::{ControlBehavior, ParamRule},
-    sync::Arc,
 };
 
 #[derive(Debug)]

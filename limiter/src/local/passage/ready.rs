@@ -4,6 +4,8 @@
 //! once, and the parts of a request, which is the caller's and may be slow. Rules that were loaded
 //! meanwhile may need something else, so it is looked at again until nothing is missing.
 
+use std::sync::Arc;
+
 use crate::{
     Tick,
     local::{
@@ -11,7 +13,7 @@ use crate::{
         gateway::{GatewayRules, Parts},
         resource::{Resource, State},
     },
-    sync::{Arc, MutexGuard, lock},
+    sync::{MutexGuard, lock},
 };
 
 /// The arguments of a call for gateway rules, and the rules that they are for.

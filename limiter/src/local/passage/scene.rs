@@ -1,6 +1,6 @@
 //! One turn: the links that a call comes to while everything is locked.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Place, Turn, add_time, mark,
@@ -24,7 +24,7 @@ use crate::{
         stat::Stat,
     },
     rule::{AuthorityRule, ParamRule},
-    sync::{Arc, MutexGuard},
+    sync::MutexGuard,
 };
 
 /// Why a link does not let a call through.
