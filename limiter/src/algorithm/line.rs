@@ -48,6 +48,13 @@ impl Line {
         Ok(Verdict::Wait { wait: nanos(div_ceil(wait, per_ns)) })
     }
 
+    /// Whether [`Self::join`] would say that the wait is longer.
+    #[inline(always)]
+    pub(super) fn is_over(&self, per_ns: u64, cost: u128, longest: u128) -> bool {
+        let now = u128::from(self.seen.0) * u128::from(per_ns);
+        self.turn.get().checked_sub(1).is_some_and(|last| last + cost > now + longest)
+    }
+
     /// Moves the line back by calls of `one` unit each that cost `all` units together, as if they
     /// had joined it and nobody minded the wait; both are at most 2^126.
     pub(super) fn charge(&mut self, per_ns: u64, one: u128, all: u128) {

@@ -1,27 +1,29 @@
 //! Sliding log: remembers when each token was taken.
 
-use std::{collections::VecDeque, time::Duration};
+#[cfg(test)]
+mod model;
+mod runs;
+mod saved;
 
+use std::time::Duration;
+
+use self::runs::Runs;
 use super::{
     Algorithm, Invalid, Saved, Verdict,
     rate::{check_count, check_window, whole},
-    saved::back,
 };
 use crate::Tick;
 
 /// Most tokens that a log remembers: 160 to 320 KB a key if each came at a tick of its own.
 const LOG_MAX: u64 = 10_000;
 
-/// Entries for which there is room in the shortest log.
-const RUNS_MIN: usize = 4;
-
 /// Never lets more than the count pass in any window, wherever it begins.
 ///
 /// *Formula*: `|{taken at t : now - t < window}| + n <= ⌊count⌋`. *Burst*: the count at once, and
 /// again exactly one window later. *Memory*: 56 bytes and 16 for each tick of the window at which
 /// tokens were taken; the log doubles as it fills up (so up to 32) and is never allocated for again.
-/// *Cost*: constant, however many tokens; a refusal and a peek are a binary search.
-/// *Exact*: to the nanosecond.
+/// *Cost*: constant, however many tokens; a search where many leave, for a peek and for the time of
+/// a refusal. *Exact*: to the nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlidingLog {
     limit: u64,
@@ -30,109 +32,31 @@ pub struct SlidingLog {
 
 /// When one key took its tokens: 56 bytes, and those on the heap.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub struct SlidingLogState {
     last: Tick,
-    /// One entry a tick, oldest first.
-    taken: VecDeque<Run>,
-    /// Tokens that were ever taken and are not in the log any more.
-    gone: u64,
     /// Tokens that were charged over the limit and have no place in the log. None is newer than
     /// the oldest that has, and all count until that leaves.
     over: u64,
-}
-
-/// The tokens of one tick: those up to `end` that no run before it has, counted as
-/// [`SlidingLogState::gone`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
-    at: Tick,
-    end: u64,
+    log: Runs,
 }
 
 impl SlidingLogState {
-    /// Tokens in the log.
-    fn len(&self) -> u64 {
-        self.taken.back().map_or(0, |run| run.end - self.gone)
-    }
-
     /// Bytes that the log allocates.
     pub(crate) fn heap_bytes(&self) -> u64 {
-        (self.taken.capacity() * size_of::<Run>()) as u64
+        self.log.heap_bytes()
     }
 
     /// Gives back what a log that was far longer has left; as much again may come before it grows.
     pub(crate) fn give_back_heap(&mut self) {
-        if self.taken.len() < self.taken.capacity() / 8 {
-            self.taken.shrink_to(RUNS_MIN.max(2 * self.taken.len()));
-        }
+        self.log.give_back_heap();
     }
 
-    /// Makes do with so many bytes, or those of four entries: joins neighbours, the earlier with
+    /// Makes do with so many bytes, or those of the shortest log: joins neighbours, the earlier with
     /// the later, so that no token is forgotten before its time. It may then count for longer, by
     /// less than a window: none is put later than now, and none after the first has left.
     pub(crate) fn make_do_with(&mut self, bytes: u64) {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let most = (bytes / size_of::<Run>()).max(RUNS_MIN);
-        while self.taken.len() > most {
-            // Every other one goes, its tokens to the next, but never the first or the last.
-            let (last, mut index) = (self.taken.len() - 1, 0);
-            self.taken.retain(|_| {
-                index += 1;
-                index % 2 == 1 || index > last
-            });
-        }
-        self.taken.shrink_to(most);
-    }
-
-    /// Where the tokens of the run at `index` begin.
-    fn start(&self, index: usize) -> u64 {
-        let before = index.checked_sub(1).and_then(|before| self.taken.get(before));
-        before.map_or(self.gone, |run| run.end)
-    }
-
-    /// The run that has the token before `end`.
-    fn run_to(&self, end: u64) -> usize {
-        self.taken.partition_point(|run| run.end < end)
-    }
-
-    /// Puts in `n` tokens of the last tick.
-    fn push(&mut self, n: u64) {
-        if n == 0 {
-            return;
-        }
-        let (at, end) = (self.last, self.start(self.taken.len()) + n);
-        match self.taken.back_mut() {
-            Some(run) if run.at == at => run.end = end,
-            _ => self.taken.push_back(Run { at, end }),
-        }
-    }
-
-    /// Forgets the oldest `n` tokens, of which there are as many.
-    fn forget(&mut self, n: u64) {
-        self.gone += n;
-        while self.taken.front().is_some_and(|run| run.end <= self.gone) {
-            self.taken.pop_front();
-        }
-    }
-
-    /// Forgets all but the oldest `n` tokens.
-    fn truncate(&mut self, n: u64) {
-        let end = self.gone + n;
-        let runs = if n == 0 { 0 } else { self.run_to(end) + 1 };
-        self.taken.truncate(runs);
-        if let Some(last) = self.taken.back_mut() {
-            last.end = last.end.min(end);
-        }
-    }
-
-    /// Forgets the `n` tokens after `start`, which is where a run begins, of which there are as
-    /// many.
-    fn forget_after(&mut self, start: u64, n: u64) {
-        let whole = self.run_to(start + 1)..self.taken.partition_point(|run| run.end <= start + n);
-        for run in self.taken.range_mut(whole.end..) {
-            run.end -= n;
-        }
-        self.taken.drain(whole);
+        self.log.make_do_with(bytes);
     }
 }
 
@@ -154,31 +78,51 @@ impl SlidingLog {
     }
 
     /// Bytes that the shortest log allocates.
-    pub(crate) const HEAP_MIN: u64 = (RUNS_MIN * size_of::<Run>()) as u64;
+    pub(crate) const HEAP_MIN: u64 = Runs::HEAP_MIN;
 
+    #[inline]
     fn is_past(&self, taken: Tick, now: Tick) -> bool {
         now.0.saturating_sub(taken.0) >= self.window_ns
     }
 
+    #[inline]
     fn advance(&self, state: &mut SlidingLogState, now: Tick) {
         state.last = state.last.max(now);
-        while let Some(run) = state.taken.front().filter(|run| self.is_past(run.at, state.last)) {
-            state.gone = run.end;
-            state.taken.pop_front();
-            state.over = 0;
+        let (past, over) = self.past(state, state.last);
+        if past > 0 {
+            state.log.skip(past);
+            state.over = over;
         }
     }
 
     /// How many runs of the log have left the window, and how many tokens beside it have not.
+    #[inline]
     fn past(&self, state: &SlidingLogState, now: Tick) -> (usize, u64) {
-        let past = state.taken.partition_point(|run| self.is_past(run.at, now));
+        if !self.is_past(state.log.oldest(), now) {
+            return (0, state.over);
+        }
+        let past = state.log.before(|run| self.is_past(run.at, now));
         (past, if past == 0 { state.over } else { 0 })
     }
 
-    /// Decides when the first `past` runs of the log have left the window, and `over` of the tokens
-    /// beside it have not.
+    /// What remains when `n` tokens are added to those `used`; `None` when they do not fit.
     #[inline]
-    fn decide(
+    fn room(&self, used: u64, n: u64) -> Option<u64> {
+        self.limit.saturating_sub(used).checked_sub(n).filter(|_| self.limit > 0)
+    }
+
+    /// Takes `n` tokens if they fit.
+    #[inline]
+    fn admit(&self, state: &mut SlidingLogState, now: Tick, n: u64) -> Option<Verdict> {
+        self.advance(state, now);
+        let remaining = self.room(state.log.tokens().saturating_add(state.over), n)?;
+        state.log.push(state.last, n);
+        Some(Verdict::Pass { remaining })
+    }
+
+    /// When `n` tokens will fit that do not at `now`, when the first `past` runs of the log have left
+    /// the window, and `over` of the tokens beside it have not.
+    fn refusal(
         &self,
         state: &SlidingLogState,
         (past, over): (usize, u64),
@@ -188,15 +132,12 @@ impl SlidingLog {
         if n > self.limit || self.limit == 0 {
             return Verdict::NEVER;
         }
-        let start = state.start(past);
-        let used = (state.gone + state.len() - start).saturating_add(over);
-        if let Some(remaining) = self.limit.saturating_sub(used).checked_sub(n) {
-            return Verdict::Pass { remaining };
-        }
+        let start = state.log.start(past);
+        let used = (state.log.end() - start).saturating_add(over);
         // As many must leave first, at least one, since something is used if nothing of `n` fits.
         // Those beside the log go with its first.
         let leaving = (used - (self.limit - n)).saturating_sub(over).max(1);
-        let last = state.taken.get(state.run_to(start + leaving));
+        let last = state.log.get(state.log.run_to(start + leaving));
         let leaves = last.map_or(0, |run| now.0 - run.at.0);
         Verdict::Block { retry: Some(Duration::from_nanos(self.window_ns - leaves)) }
     }
@@ -207,17 +148,23 @@ impl Algorithm for SlidingLog {
 
     #[inline]
     fn take(&self, state: &mut SlidingLogState, now: Tick, n: u64) -> Verdict {
-        self.advance(state, now);
-        let verdict = self.decide(state, (0, state.over), state.last, n);
-        if verdict.is_admitted() {
-            state.push(n);
-        }
-        verdict
+        let admitted = self.admit(state, now, n);
+        admitted.unwrap_or_else(|| self.refusal(state, (0, state.over), state.last, n))
+    }
+
+    #[inline]
+    fn try_take(&self, state: &mut SlidingLogState, now: Tick, n: u64) -> Verdict {
+        self.admit(state, now, n).unwrap_or(Verdict::NEVER)
     }
 
     fn peek(&self, state: &SlidingLogState, now: Tick, n: u64) -> Verdict {
         let now = state.last.max(now);
-        self.decide(state, self.past(state, now), now, n)
+        let (past, over) = self.past(state, now);
+        let used = (state.log.end() - state.log.start(past)).saturating_add(over);
+        match self.room(used, n) {
+            Some(remaining) => Verdict::Pass { remaining },
+            None => self.refusal(state, (past, over), now, n),
+        }
     }
 
     /// What was charged over the limit is forgotten first, then the newest tokens.
@@ -225,7 +172,7 @@ impl Algorithm for SlidingLog {
         self.advance(state, now);
         let over = state.over.min(n);
         state.over -= over;
-        state.truncate(state.len().saturating_sub(n - over));
+        state.log.truncate(state.log.tokens().saturating_sub(n - over));
     }
 
     /// The oldest tokens that can be meant are forgotten.
@@ -234,11 +181,11 @@ impl Algorithm for SlidingLog {
         if self.is_past(since, state.last) {
             return;
         }
-        let first = state.taken.partition_point(|run| run.at < since);
+        let first = state.log.before(|run| run.at < since);
         let over = if first == 0 { state.over.min(n) } else { 0 };
         state.over -= over;
-        let start = state.start(first);
-        state.forget_after(start, (n - over).min(state.gone + state.len() - start));
+        let start = state.log.start(first);
+        state.log.forget_after(start, (n - over).min(state.log.end() - start));
     }
 
     /// Only the newest tokens up to the limit decide anything, so that older ones are put beside
@@ -248,65 +195,35 @@ impl Algorithm for SlidingLog {
         // One at least, whose leaving is that of the others.
         let places = self.limit.max(1);
         let in_log = n.min(places);
-        let oldest = (state.len() + in_log).saturating_sub(places);
-        state.forget(oldest);
-        state.push(in_log);
+        let oldest = (state.log.tokens() + in_log).saturating_sub(places);
+        state.log.forget(oldest);
+        state.log.push(state.last, in_log);
         state.over = state.over.saturating_add(oldest).saturating_add(n - in_log);
     }
 
     /// Those beside the log count until the oldest in it leaves.
     fn used(&self, state: &SlidingLogState, now: Tick) -> u64 {
         let (past, over) = self.past(state, state.last.max(now));
-        (state.gone + state.len() - state.start(past)).saturating_add(over)
+        (state.log.end() - state.log.start(past)).saturating_add(over)
     }
 
     fn is_idle(&self, state: &SlidingLogState, now: Tick) -> bool {
-        state.taken.back().is_none_or(|run| self.is_past(run.at, state.last.max(now)))
+        state.log.last().is_none_or(|run| self.is_past(run.at, state.last.max(now)))
     }
 
     fn save(&self, state: &SlidingLogState, now: Tick) -> Saved {
-        let (past, over) = self.past(state, state.last.max(now));
-        let mut start = state.start(past);
-        let tokens = |run: &Run| (run.at.0, run.end - std::mem::replace(&mut start, run.end));
-        let taken = state.taken.range(past..).map(tokens).collect();
-        Saved::SlidingLog { window_ns: self.window_ns, last: state.last.0, over, taken }
+        self.saved(state, now)
     }
 
     fn restore(&self, saved: &Saved, behind: Duration) -> Option<SlidingLogState> {
-        let Saved::SlidingLog { window_ns, last, over, taken } = saved else { return None };
-        if *window_ns != self.window_ns {
-            return None;
-        }
-        let has_tokens = taken.iter().filter(|(_, tokens)| *tokens > 0);
-        let mut taken: Vec<_> = has_tokens.map(|(at, n)| (back(*at, behind), *n)).collect();
-        taken.sort_unstable();
-        // The newest tokens up to the longest log are put in it, and the others beside it.
-        let (mut over, mut places, mut first) = (*over, LOG_MAX, taken.len());
-        for (index, (_, tokens)) in taken.iter_mut().enumerate().rev() {
-            let in_log = places.min(*tokens);
-            over = over.saturating_add(*tokens - in_log);
-            (*tokens, places) = (in_log, places - in_log);
-            first = if in_log > 0 { index } else { first };
-        }
-        let taken = taken.get(first..).unwrap_or_default();
-        let over = if taken.is_empty() { 0 } else { over };
-        let runs = VecDeque::with_capacity(taken.len());
-        let mut state = SlidingLogState { over, taken: runs, ..SlidingLogState::default() };
-        for (at, tokens) in taken {
-            state.last = *at;
-            state.push(*tokens);
-        }
-        state.last = back(*last, behind).max(state.last);
-        Some(state)
+        self.restored(saved, behind)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-    use crate::algorithm::suite::{self, Model, SECOND, admitted, at, ms, pass, ratio, retry};
+    use crate::algorithm::suite::{SECOND, admitted, at, ms, pass, retry};
 
     fn log(count: f64, window: Duration) -> SlidingLog {
         SlidingLog::new(count, window).unwrap()
@@ -320,7 +237,7 @@ mod tests {
             admitted(&log, &mut state, at(t * 100), 2_000);
             log.charge(&mut state, at(t * 100), if t % 3 == 0 { u64::MAX } else { 900 });
         }
-        assert!(state.taken.capacity() * size_of::<Run>() <= 32 * 10_000);
+        assert!(state.heap_bytes() <= 32 * 10_000);
     }
 
     #[test]
@@ -328,43 +245,14 @@ mod tests {
         let (log, mut state) = (log(10_000.0, SECOND), SlidingLogState::default());
         assert_eq!(log.take(&mut state, at(0), 4_000), pass(6_000));
         log.charge(&mut state, at(0), 9_000);
-        assert_eq!((state.taken.len(), log.used(&state, at(0))), (1, 13_000));
+        assert_eq!((state.log.len(), log.used(&state, at(0))), (1, 13_000));
         log.charge(&mut state, at(1), 9_999);
-        assert_eq!((state.taken.len(), log.used(&state, at(1))), (2, 22_999));
+        assert_eq!((state.log.len(), log.used(&state, at(1))), (2, 22_999));
         log.charge(&mut state, at(2), u64::MAX);
-        assert_eq!((state.taken.len(), log.used(&state, at(2))), (1, u64::MAX));
+        assert_eq!((state.log.len(), log.used(&state, at(2))), (1, u64::MAX));
         assert_eq!(log.take(&mut state, at(1_002), 10_000), pass(0));
         log.give_back_since(&mut state, at(1_500), at(1_002), 10_000);
-        assert_eq!((state.taken.len(), log.used(&state, at(1_500))), (0, 0));
-    }
-
-    #[test]
-    fn a_log_that_makes_do_with_less_forgets_no_token_before_its_time() {
-        let (log, mut state) = (log(1_000.0, SECOND), SlidingLogState::default());
-        for t in 0..101 {
-            assert_eq!(log.take(&mut state, at(t), 2), pass(998 - 2 * t));
-        }
-        let whole = state.clone();
-        for (bytes, entries) in [(1_024, 51), (1_024, 51), (100, 5), (0, 3)] {
-            state.make_do_with(bytes);
-            assert_eq!(state.taken.len(), entries);
-            assert!(state.heap_bytes() <= bytes.max(SlidingLog::HEAP_MIN));
-            for t in 100..1_200 {
-                assert!(log.used(&state, at(t)) >= log.used(&whole, at(t)), "{bytes} {t}");
-            }
-            assert_eq!((log.used(&state, at(999)), log.used(&state, at(1_100))), (202, 0));
-        }
-    }
-
-    #[test]
-    fn a_log_that_was_long_gives_its_memory_back() {
-        let (log, mut state) = (log(10_000.0, SECOND), SlidingLogState::default());
-        assert_eq!((0..1_000).map(|t| admitted(&log, &mut state, at(t), 1)).sum::<usize>(), 1_000);
-        state.give_back_heap();
-        assert!(state.heap_bytes() >= 16_000, "it is in use");
-        log.take(&mut state, at(1_990), 1);
-        state.give_back_heap();
-        assert_eq!((state.len(), state.heap_bytes()), (10, 320));
+        assert_eq!((state.log.len(), log.used(&state, at(1_500))), (0, 0));
     }
 
     #[test]
@@ -378,11 +266,11 @@ mod tests {
         let used = |state: &_| [300, 1_000, 1_100, 1_200, 1_300].map(|ms| log.used(state, at(ms)));
         assert_eq!(used(&state), [15, 12, 11, 6, 0]);
         log.give_back_since(&mut state, at(300), at(50), 4);
-        assert_eq!((used(&state), state.taken.len()), ([11, 8, 8, 6, 0], 3));
+        assert_eq!((used(&state), state.log.len()), ([11, 8, 8, 6, 0], 3));
         log.give_back(&mut state, at(300), 7);
-        assert_eq!((used(&state), state.taken.len()), ([4, 1, 1, 0, 0], 2));
+        assert_eq!((used(&state), state.log.len()), ([4, 1, 1, 0, 0], 2));
         log.give_back_since(&mut state, at(300), at(0), u64::MAX);
-        assert_eq!((used(&state), state.taken.len()), ([0; 5], 0));
+        assert_eq!((used(&state), state.log.len()), ([0; 5], 0));
     }
 
     #[test]
@@ -446,7 +334,7 @@ mod tests {
         let (five, mut state) = (log(5.0, SECOND), SlidingLogState::default());
         assert_eq!(five.take(&mut state, at(0), 2), pass(3));
         five.charge(&mut state, at(400), 731);
-        assert_eq!((five.used(&state, at(400)), state.len()), (733, 5));
+        assert_eq!((five.used(&state, at(400)), state.log.tokens()), (733, 5));
         assert_eq!(five.take(&mut state, at(500), 1), retry(ms(900)));
         five.give_back_since(&mut state, at(500), at(401), 731);
         assert_eq!(five.used(&state, at(500)), 733, "taken before that");
@@ -458,39 +346,6 @@ mod tests {
         five.charge(&mut state, at(1_500), 700);
         five.give_back(&mut state, at(1_600), 698);
         assert_eq!(five.take(&mut state, at(1_600), 3), pass(0));
-    }
-
-    #[test]
-    fn what_no_log_holds_is_mended() {
-        let five = log(5.0, SECOND);
-        let restored = |last: u64, taken: &[(u64, u64)]| {
-            let taken = taken.iter().map(|(ms, tokens)| (at(*ms).0, *tokens)).collect();
-            let saved = Saved::SlidingLog { window_ns: 1_000_000_000, last, over: 9, taken };
-            five.restore(&saved, Duration::ZERO).unwrap()
-        };
-        let mut state = restored(0, &[(300, 1), (200, 0), (100, 1), (200, 1)]);
-        assert_eq!(five.used(&state, at(0)), 12, "as at the newest");
-        assert_eq!(five.take(&mut state, at(300), 3), retry(ms(800)));
-        assert_eq!(five.take(&mut state, at(300), 4), retry(ms(900)));
-        assert_eq!(five.used(&restored(at(0).0, &[]), at(0)), 0, "nothing would ever end them");
-        let state = restored(0, &[(0, 1); 20_000]);
-        assert_eq!((state.len(), five.used(&state, at(0))), (10_000, 20_009));
-        assert_eq!(state.taken.len(), 1);
-        let state = restored(0, &[(0, 3), (1, u64::MAX), (2, 9_000)]);
-        assert_eq!((state.len(), five.used(&state, at(2))), (10_000, u64::MAX));
-        assert_eq!(state.taken.len(), 2, "the oldest is beside the log");
-    }
-
-    #[test]
-    fn what_is_saved_is_as_long_as_the_log_however_many_tokens_there_are() {
-        let (log, mut state) = (log(10_000.0, SECOND), SlidingLogState::default());
-        for t in 0..14 {
-            log.charge(&mut state, at(t), 700);
-        }
-        let saved = log.save(&state, at(14));
-        assert_eq!(saved.heap_bytes(), 14 * 16);
-        let restored = log.restore(&saved, Duration::ZERO).unwrap();
-        assert_eq!((&restored.taken, restored.heap_bytes()), (&state.taken, 14 * 16));
     }
 
     #[test]
@@ -516,78 +371,5 @@ mod tests {
         assert_eq!(admitted(&log(10.0, minute), &mut state, at(20_000), 6), 5);
         // Eight of the ten must go: the first five, and with them two of 20 s later.
         assert_eq!(log(3.0, minute).take(&mut state, at(30_000), 1), retry(SECOND * 50));
-    }
-
-    #[derive(Default)]
-    struct Listed {
-        limit: u64,
-        window: u64,
-        taken: Vec<u64>,
-    }
-
-    impl Listed {
-        fn count(&self, now: u64) -> u64 {
-            self.taken.iter().filter(|then| now - **then < self.window).count() as u64
-        }
-    }
-
-    impl Model for Listed {
-        fn take(&mut self, now: u64, n: u64) -> Verdict {
-            match self.limit.saturating_sub(self.count(now)).checked_sub(n) {
-                Some(remaining) if self.limit > 0 => {
-                    self.taken.extend((0..n).map(|_| now));
-                    pass(remaining)
-                }
-                _ => Verdict::NEVER,
-            }
-        }
-
-        /// Those over the limit first, which decide nothing, then the newest.
-        fn give_back(&mut self, now: u64, n: u64) {
-            for _ in 0..n {
-                let count = self.count(now);
-                if count > self.limit {
-                    self.taken.remove(self.taken.len() - usize::try_from(count).unwrap());
-                } else if count > 0 {
-                    self.taken.pop();
-                }
-            }
-        }
-
-        /// Those over the limit stay as long as the oldest that is not.
-        fn charge(&mut self, now: u64, n: u64) {
-            self.taken.retain(|then| now - then < self.window);
-            self.taken.extend((0..n).map(|_| now));
-            let over = self.taken.len().saturating_sub(usize::try_from(self.limit.max(1)).unwrap());
-            let oldest = self.taken.get(over).copied().unwrap_or(now);
-            self.taken[..over].fill(oldest);
-        }
-
-        fn used(&mut self, now: u64) -> u64 {
-            self.count(now)
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn it_counts_as_a_list_of_tokens_does_and_never_exceeds_the_count(
-            (limit, length, steps) in (0_u32..20, prop::sample::select(vec![1_u64, 7, 1_000, 86_400_000]))
-                .prop_flat_map(|(limit, length)| {
-                    let steps = suite::steps(ms(length), 1e6, u64::from(limit) + 1);
-                    (Just(limit), Just(ms(length)), steps)
-                }),
-            is_full_of_refunds: bool,
-        ) {
-            let log = log(f64::from(limit), length);
-            let window = log.window_ns;
-            let mut model = Listed { limit: limit.into(), window, ..Listed::default() };
-            let steps = if is_full_of_refunds { steps } else { suite::takes_only(steps) };
-            let went = suite::walk(&log, &mut model, &steps, u64::MAX)?;
-            for (start, _) in went.iter().filter(|_| !is_full_of_refunds) {
-                let within = went.iter().filter(|(t, _)| t >= start && t - start < window);
-                let sum: u64 = within.map(|(_, n)| n).sum();
-                prop_assert!(ratio(sum.into(), 1) <= ratio(limit.into(), 1));
-            }
-        }
     }
 }

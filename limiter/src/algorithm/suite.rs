@@ -201,6 +201,7 @@ where
         let before = state.clone();
         let verdict = algorithm.take(&mut state, Tick(now), step.n);
         prop_assert_eq!(algorithm.peek(&before, Tick(now), step.n), verdict, "peek agrees");
+        tries_alike(algorithm, before.clone(), (&state, verdict), Tick(now), step.n)?;
         let right = model.take(last, step.n);
         let blocks = |verdict| matches!(verdict, Verdict::Block { .. });
         prop_assert!(verdict == right || blocks(verdict) && blocks(right), "{verdict:?} {right:?}");
@@ -225,6 +226,20 @@ where
         }
     }
     Ok(went)
+}
+
+/// Who does not ask when to come back gets the same answer, and leaves the same `state`.
+pub(super) fn tries_alike<A: Algorithm>(
+    algorithm: &A,
+    mut before: A::State,
+    (state, verdict): (&A::State, Verdict),
+    now: Tick,
+    n: u64,
+) -> Outcome {
+    let tried = algorithm.try_take(&mut before, now, n);
+    prop_assert!(tried == verdict || !tried.is_admitted() && !verdict.is_admitted(), "{tried:?}");
+    prop_assert_eq!(algorithm.save(&before, now), algorithm.save(state, now));
+    Ok(())
 }
 
 /// The state as it comes back from a snapshot.

@@ -22,14 +22,13 @@ const RETRY_STEPS: u32 = 256;
 /// *Memory*: 56 bytes. *Cost*: that of the queue, and a multiplication and division while cold.
 ///
 /// Tokens count as passed in the second in which they are booked.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(C)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct WarmUpPacing {
     rate: Rate,
     /// Units, below 2^126.
     longest: Wide,
-    /// Last, since it begins with what each call looks at.
-    curve: WarmUpCurve,
+    /// Apart, since most refusals do not look at it.
+    curve: Box<WarmUpCurve>,
 }
 
 /// The reserve and the line of one key: 56 bytes.
@@ -55,14 +54,19 @@ impl WarmUpPacing {
     ) -> Result<Self, Invalid> {
         let rate = Rate::new(count, Duration::from_secs(1))?;
         let curve = WarmUpCurve::new(count, period, cold)?;
+        let curve = Box::new(curve);
         Ok(Self { rate, longest: Wide::new(rate.units_in(longest)), curve })
     }
 
-    /// The same queue for somebody who waits no longer than `max`.
-    #[must_use]
-    pub fn within(mut self, max: Duration) -> Self {
-        self.longest = Wide::new(self.longest.get().min(self.rate.units_in(max)));
-        self
+    /// As [`Algorithm::take`], for somebody who waits no longer than `max`.
+    pub fn take_within(
+        &self,
+        state: &mut WarmUpPacingState,
+        now: Tick,
+        n: u64,
+        max: Duration,
+    ) -> Verdict {
+        self.take_up_to(state, now, n, self.longest.get().min(self.rate.units_in(max)))
     }
 
     /// Gives up the booking whose turn is at `turn`, if nobody has booked behind it. Its time is
@@ -116,7 +120,7 @@ impl WarmUpPacing {
 
     /// How slow the queue is while it is cold.
     #[must_use]
-    pub const fn curve(&self) -> &WarmUpCurve {
+    pub fn curve(&self) -> &WarmUpCurve {
         &self.curve
     }
 
@@ -142,13 +146,14 @@ impl WarmUpPacing {
         state: &mut WarmUpPacingState,
         now: Tick,
         n: u64,
+        longest: u128,
     ) -> Result<Verdict, Option<u128>> {
         state.line.see(now);
         if n == 0 && self.rate.per_ns() > 0 {
             return Ok(Verdict::Pass { remaining: 0 });
         }
         let cost = self.cost(state, now, n).ok_or(None)?;
-        let joined = state.line.join(self.rate.per_ns(), cost, self.longest.get())?;
+        let joined = state.line.join(self.rate.per_ns(), cost, longest)?;
         state.passed = state.passed.saturating_add(n);
         Ok(joined)
     }
@@ -161,28 +166,63 @@ impl WarmUpPacing {
         Some(self.curve.stretch(&state.reserve, cost)).filter(|cost| *cost < UNITS_MAX)
     }
 
+    /// Whether `n` tokens would wait too long, however warm the service were.
+    #[inline(always)]
+    fn is_hopeless(&self, state: &WarmUpPacingState, n: u64) -> bool {
+        let least = self.rate.units(n).filter(|_| n > 0);
+        let longest = self.longest.get();
+        least.is_some_and(|least| state.line.is_over(self.rate.per_ns(), least, longest))
+    }
+
+    fn take_up_to(
+        &self,
+        state: &mut WarmUpPacingState,
+        now: Tick,
+        n: u64,
+        longest: u128,
+    ) -> Verdict {
+        let over = match self.join(state, now, n, longest) {
+            Ok(verdict) => return verdict,
+            Err(over) => over,
+        };
+        let Verdict::Block { retry: Some(retry) } = self.rate.refusal(over) else {
+            return Verdict::NEVER;
+        };
+        // Until the next second the cost is what it is now.
+        let left = state.reserve.until_next(state.line.seen());
+        let retry = Some(retry).filter(|retry| *retry < left);
+        Verdict::Block { retry: retry.or_else(|| self.retry(state, now, n, longest)) }
+    }
+
     /// Time until `n` tokens that were refused at `now` are accepted.
     ///
     /// What they cost may fall at the start of the next second, when the reserve is charged with
     /// what has passed; from then on it only grows, as the reserve does. A call as large as half
     /// the reserve may be told a time later than need be, never an earlier one.
-    fn retry(&self, state: &WarmUpPacingState, now: Tick, n: u64) -> Option<Duration> {
+    fn retry(
+        &self,
+        state: &WarmUpPacingState,
+        now: Tick,
+        n: u64,
+        longest: u128,
+    ) -> Option<Duration> {
         let mut at = state.line.seen().max(now);
         let start = at;
         let next = state.reserve.end();
         for _ in 0..RETRY_STEPS {
             let cost = self.cost(&mut { *state }, at, n)?;
-            let due = self.due(state, cost);
+            let due = self.due(state, cost, longest);
             if due <= at {
                 return Some(at.since(start));
             }
             at = if at < next { due.min(next) } else { due };
         }
-        Some(self.due(state, self.curve.coldest(self.rate.units(n)?)).since(start))
+        let coldest = self.curve.coldest(self.rate.units(n)?);
+        Some(self.due(state, coldest, longest).since(start))
     }
 
-    fn due(&self, state: &WarmUpPacingState, cost: u128) -> Tick {
-        let due = state.line.due(self.rate.per_ns(), cost, self.longest.get());
+    fn due(&self, state: &WarmUpPacingState, cost: u128, longest: u128) -> Tick {
+        let due = state.line.due(self.rate.per_ns(), cost, longest);
         Tick(u64::try_from(due).unwrap_or(u64::MAX))
     }
 }
@@ -205,22 +245,17 @@ impl Algorithm for WarmUpPacing {
 
     #[inline]
     fn take(&self, state: &mut WarmUpPacingState, now: Tick, n: u64) -> Verdict {
-        let over = match self.join(state, now, n) {
-            Ok(verdict) => return verdict,
-            Err(over) => over,
-        };
-        let Verdict::Block { retry: Some(retry) } = self.rate.refusal(over) else {
-            return Verdict::NEVER;
-        };
-        // Until the next second the cost is what it is now.
-        let left = state.reserve.until_next(state.line.seen());
-        let retry = Some(retry).filter(|retry| *retry < left);
-        Verdict::Block { retry: retry.or_else(|| self.retry(state, now, n)) }
+        self.take_up_to(state, now, n, self.longest.get())
     }
 
     #[inline(always)]
     fn try_take(&self, state: &mut WarmUpPacingState, now: Tick, n: u64) -> Verdict {
-        self.join(state, now, n).unwrap_or(Verdict::NEVER)
+        state.line.see(now);
+        self.advance(state, now);
+        if self.is_hopeless(state, n) {
+            return Verdict::NEVER;
+        }
+        self.join(state, now, n, self.longest.get()).unwrap_or(Verdict::NEVER)
     }
 
     #[inline]
@@ -402,6 +437,7 @@ mod tests {
                 let before = state;
                 let verdict = pacing.take(&mut state, Tick(now), n);
                 prop_assert_eq!(pacing.peek(&before, Tick(now), n), verdict);
+                suite::tries_alike(&pacing, before, (&state, verdict), Tick(now), n)?;
                 let turn = match verdict {
                     Verdict::Pass { .. } => now,
                     Verdict::Wait { wait } => {

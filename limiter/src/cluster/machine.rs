@@ -28,7 +28,7 @@ pub(crate) enum Machine {
     Bucket(TokenBucket),
     Queue(LeakyQueue),
     WarmUp(Box<SlidingWarmUp>),
-    WarmUpQueue(Box<WarmUpPacing>),
+    WarmUpQueue(WarmUpPacing),
     /// Lets nothing through and keeps account of nothing.
     Never,
 }
@@ -117,7 +117,7 @@ impl Machine {
                 queue.within(max).take(line, now, n)
             }
             (Self::WarmUpQueue(queue), State::WarmUpQueue(state), Some(max)) => {
-                queue.within(max).take(state, now, n)
+                queue.take_within(state, now, n, max)
             }
             (_, state, _) => with!(self, state, now, |a, s, at| a.take(s, at, n)).unwrap_or(NEVER),
         }
@@ -130,7 +130,7 @@ impl Machine {
                 queue.within(max).peek(line, now, n)
             }
             (Self::WarmUpQueue(queue), State::WarmUpQueue(state), Some(max)) => {
-                queue.within(max).peek(state, now, n)
+                queue.take_within(&mut { *state }, now, n, max)
             }
             _ => with!(self, state, now, |a, s, at| a.peek(s, at, n)).unwrap_or(NEVER),
         }
@@ -267,6 +267,6 @@ mod tests {
 
     #[test]
     fn parameters_and_states_are_small() {
-        assert_eq!((size_of::<Machine>(), size_of::<State>()), (48, 64));
+        assert_eq!((size_of::<Machine>(), size_of::<State>()), (56, 64));
     }
 }
