@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use limiter::{Clock, MonotonicClock, Settings, Tick, rule::NamespaceRules};
 use support::{InProcess, Realtime, flow_rule, parsed};
-use token_client::{Client, Reason, Status};
+use token_client::{Client, Metrics, Reason, Status};
 
 /// What all clients together did.
 struct Seen {
@@ -177,19 +177,26 @@ async fn a_server_that_decides_again_counts_what_the_shares_have_let_pass() {
     for client in &clients {
         passed += passes(client, 50).await;
     }
-    assert!((8..=100).contains(&passed), "{passed}: the namespace has made its requests");
+    assert!((1..=100).contains(&passed), "{passed}: the namespace has made its requests");
     // As long as it takes clients to be lent more, and to ask call by call again. On the server's
     // clock that is one moment, in one window with what has passed before.
     server.clock.set(Tick::from_ms(START + 6_000));
     let real = MonotonicClock::start();
-    let end = real.now().plus(Duration::from_millis(300));
-    while real.now() < end {
+    let end = real.now().plus(Duration::from_secs(20));
+    let sum = |of: fn(&Metrics) -> u64| clients.iter().map(|client| of(&client.metrics())).sum();
+    loop {
         for client in &clients {
             passed += passes(client, 1).await;
         }
+        let (by_server, by_shares): (u64, u64) = (sum(|it| it.passed), sum(|it| it.leased));
+        assert!(passed <= 100, "{passed}");
+        if by_server > 0 && by_shares > 8 && passed >= 50 {
+            break;
+        }
+        assert!(real.now() < end, "{passed} {by_server} {by_shares}");
     }
-    let by_server: u64 = clients.iter().map(|client| client.metrics().passed).sum();
-    let by_shares: u64 = clients.iter().map(|client| client.metrics().leased).sum();
-    assert!(by_server > 0 && by_shares > 8, "{by_server} {by_shares}");
-    assert!((50..=100).contains(&passed), "{passed}");
+    for client in &clients {
+        passed += passes(client, 50).await;
+    }
+    assert!(passed <= 100, "{passed}");
 }

@@ -47,6 +47,7 @@ mod observer;
 mod open;
 mod param;
 mod passage;
+mod passed;
 mod readings;
 mod resource;
 mod resources;

@@ -16,6 +16,7 @@ use guard::{Guard, Who, Whose};
 use super::{
     asking::Told,
     node::{Nodes, Seat, Target},
+    passed::Passed,
 };
 use crate::{Tick, rule::FlowRule};
 
@@ -33,10 +34,10 @@ pub(super) struct Ask<'a> {
 }
 
 /// How far a call has come among the rules.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct FlowPlace {
-    /// It has waited in the queues of the rules before this one, and servers let it pass them.
-    next: usize,
+    /// Rules whose queues it has been through, and those that servers let it pass.
+    passed: Passed,
     /// What a server said last.
     pub(super) told: Option<Told>,
 }
@@ -58,6 +59,8 @@ pub(super) enum FlowVerdict {
 #[derive(Debug, Default)]
 pub(super) struct FlowGuards {
     guards: Vec<Guard>,
+    /// How many there have been.
+    numbers: u32,
     related: Related,
 }
 
@@ -77,22 +80,25 @@ impl FlowGuards {
             }
             let Some(whose) = Whose::of(&rule, resource, &mut related) else { continue };
             let equal = before.iter().position(|guard| guard.rule == rule);
-            let control = match equal {
-                Some(at) => before.remove(at).control,
-                None => Control::new(&rule),
+            let (number, control) = match equal.map(|at| before.remove(at)) {
+                Some(old) => (old.number, old.control),
+                None => {
+                    changed.push(self.guards.len());
+                    self.numbers = self.numbers.wrapping_add(1);
+                    (self.numbers, Control::new(&rule))
+                }
             };
-            if equal.is_none() {
-                changed.push(self.guards.len());
-            }
             let who = Who::of(&rule);
-            self.guards.push(Guard { rule, who, whose, control });
+            self.guards.push(Guard { number, rule, who, whose, control });
         }
         for same_behavior in [true, false] {
             changed.retain(|at| {
                 let Some(guard) = self.guards.get_mut(*at) else { return false };
                 let is_old = |old: &Guard| old.is_followed_by(&guard.rule, same_behavior);
                 let Some(at) = before.iter().position(is_old) else { return true };
-                guard.control.adopt(&before.remove(at).control);
+                let old = before.remove(at);
+                guard.number = old.number;
+                guard.control.adopt(&old.control);
                 false
             });
         }
@@ -101,8 +107,8 @@ impl FlowGuards {
     }
 
     /// Checks the call against every rule that concerns it, from the first one on. It is not sent
-    /// again into the queues of the rules before `place`, nor to their servers; but windows are
-    /// compared once more, since others may have passed while it waited.
+    /// again into queues that it has been through, nor to servers; but windows are compared once
+    /// more, since others may have passed while it waited.
     pub(super) fn check(
         &mut self,
         nodes: &mut Nodes,
@@ -115,18 +121,21 @@ impl FlowGuards {
             if let Some(cluster) = &guard.rule.cluster
                 && ask.asks_servers
             {
-                if at < place.next {
+                if place.passed.has(guard.number) {
                     continue;
                 }
-                place.next = at;
                 match place.told.take_if(|told| told.flow_id == cluster.flow_id) {
-                    Some(Told { pass: true, .. }) => place.next = at + 1,
+                    Some(Told { pass: true, .. }) => place.passed.add([guard.number].into_iter()),
                     Some(_) => return FlowVerdict::Block(Arc::clone(&guard.rule)),
-                    None => return FlowVerdict::Ask(Arc::clone(&guard.rule)),
+                    None => {
+                        let rule = Arc::clone(&guard.rule);
+                        self.note_queues(at, place);
+                        return FlowVerdict::Ask(rule);
+                    }
                 }
                 continue;
             }
-            if at < place.next && guard.control.is_queue() {
+            if guard.control.is_queue() && place.passed.has(guard.number) {
                 continue;
             }
             let verdict = match target {
@@ -142,7 +151,7 @@ impl FlowGuards {
             match verdict {
                 Verdict::Pass => {}
                 Verdict::Wait(wait) => {
-                    place.next = at + 1;
+                    self.note_queues(at + 1, place);
                     return FlowVerdict::Wait(wait);
                 }
                 Verdict::Block => {
@@ -154,6 +163,12 @@ impl FlowGuards {
             }
         }
         FlowVerdict::Pass
+    }
+
+    /// The call has been through the queues of the first `count` rules.
+    fn note_queues(&self, count: usize, place: &mut FlowPlace) {
+        let queues = self.guards.iter().take(count).filter(|guard| guard.control.is_queue());
+        place.passed.add(queues.map(|guard| guard.number));
     }
 
     /// Whose counters rule `at` compares for this call; `None`: it does not concern it.

@@ -38,6 +38,7 @@ use self::{
 use super::{
     arg::{Arg, values_at},
     asking::Told,
+    passed::Passed,
 };
 use crate::{
     Tick,
@@ -52,6 +53,8 @@ pub(crate) struct HotRules {
     /// Calls in progress by the index of an argument: first those that rules look at, then those
     /// that no rule looks at any more and that still have calls in progress.
     threads: Vec<Threads>,
+    /// How many rules there have been.
+    numbers: u32,
     /// How many of them rules look at.
     watched: usize,
     room: Room,
@@ -70,11 +73,14 @@ pub(crate) struct Counted {
     pub(crate) missing: u64,
 }
 
-/// How far a call has come: the rule that is next, and the element of its argument.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How far a call has come among the rules.
+#[derive(Debug, Default)]
 pub(crate) struct ParamPlace {
-    rule: usize,
-    element: usize,
+    /// Rules that have been asked for all elements of their argument.
+    passed: Passed,
+    /// The number of the rule that is next, and for how many elements it has been asked.
+    rule: u32,
+    elements: usize,
     /// Whether token servers are asked for cluster rules.
     pub(crate) asks_servers: bool,
     /// What a server said last.
@@ -87,20 +93,29 @@ pub(crate) enum ParamVerdict {
     /// Every rule lets it pass.
     Pass,
     /// A rule lets it pass after the wait, which is not zero; the turn is taken. What comes after
-    /// is asked from `next` on when the wait is over: a place among the rules of now, so that
-    /// others may be asked if they changed meanwhile.
-    Wait { wait: Duration, next: ParamPlace },
+    /// is asked when the wait is over.
+    Wait(Duration),
     /// A token server is to be asked for the values that the rule at this index looks at, and then
-    /// the rules again from `next` on.
-    Ask { rule: usize, next: ParamPlace },
+    /// the rules again.
+    Ask { rule: usize },
     /// The rule at this index refuses it.
     Block { rule: usize },
+}
+
+impl ParamPlace {
+    /// The call goes on at the rule at `index`, which has been asked for so many elements.
+    fn go_on(&mut self, rules: &[HotRule], index: usize, elements: usize) {
+        self.passed.add(rules.iter().take(index).map(|rule| rule.number));
+        self.rule = rules.get(index).map_or(0, |rule| rule.number);
+        self.elements = elements;
+    }
 }
 
 impl HotRules {
     /// `rules` with nothing used, in `room`, which all resources share.
     pub(crate) fn new(rules: &[Arc<ParamRule>], room: &Room) -> Self {
-        let rules: Vec<HotRule> = rules.iter().map(HotRule::new).collect();
+        let rules: Vec<HotRule> = (1..).zip(rules).map(|(n, rule)| HotRule::new(n, rule)).collect();
+        let numbers = u32::try_from(rules.len()).unwrap_or(u32::MAX);
         let mut threads: Vec<Threads> = Vec::new();
         for HotRule { rule, check, .. } in &rules {
             if let Check::Threads(limits) = check {
@@ -116,46 +131,51 @@ impl HotRules {
         }
         let watched = threads.len();
         let (room, seen, gone) = (room.clone(), Tick::default(), Counted::default());
-        Self { rules, threads, watched, room, seen, gone }
+        Self { rules, threads, numbers, watched, room, seen, gone }
     }
 
-    /// Asks every rule from `from` on for `n` tokens of each value that it looks at, at `now`.
+    /// Asks every rule that is not behind `place` for `n` tokens of each value that it looks at, at
+    /// `now`. Where it waits or a server is to be asked, `place` is where to go on.
     pub(crate) fn check(
         &mut self,
         now: Tick,
         args: &[Arg<'_>],
         n: u32,
-        mut from: ParamPlace,
+        place: &mut ParamPlace,
     ) -> ParamVerdict {
         let now = self.see(now);
         let Self { rules, threads, room, .. } = self;
-        let mut first = from.element;
-        for (number, rule) in rules.iter_mut().enumerate().skip(from.rule) {
-            let done = std::mem::take(&mut first);
+        for index in 0..rules.len() {
+            let Some(rule) = rules.get_mut(index) else { break };
+            if place.passed.has(rule.number) {
+                continue;
+            }
             let Some(values) = values_at(args, rule.rule.param_idx) else {
                 rule.missing += 1;
                 continue;
             };
+            let number = rule.number;
             if let Some(flow_id) =
-                rule.flow_id().filter(|_| from.asks_servers && !values.is_empty())
+                rule.flow_id().filter(|_| place.asks_servers && !values.is_empty())
             {
-                match from.told.take_if(|told| told.flow_id == flow_id) {
+                match place.told.take_if(|told| told.flow_id == flow_id) {
                     Some(Told { pass: true, .. }) => continue,
-                    Some(_) => return ParamVerdict::Block { rule: number },
+                    Some(_) => return ParamVerdict::Block { rule: index },
                     None => {
-                        let next = ParamPlace { rule: number, element: 0, ..from };
-                        return ParamVerdict::Ask { rule: number, next };
+                        place.go_on(rules, index, 0);
+                        return ParamVerdict::Ask { rule: index };
                     }
                 }
             }
+            let done = if place.rule == number { place.elements } else { 0 };
             for (element, value) in values.iter().enumerate().skip(done) {
                 match rule.ask(threads, now, KeyRef::of(value), n, room) {
                     Answer::Pass => {}
                     Answer::Wait(wait) => {
-                        let next = ParamPlace { rule: number, element: element + 1, ..from };
-                        return ParamVerdict::Wait { wait, next };
+                        place.go_on(rules, index, element + 1);
+                        return ParamVerdict::Wait(wait);
                     }
-                    Answer::Block => return ParamVerdict::Block { rule: number },
+                    Answer::Block => return ParamVerdict::Block { rule: index },
                 }
             }
         }
@@ -310,7 +330,7 @@ mod tests {
     }
 
     pub(super) fn check(rules: &mut HotRules, ms: u64, args: &[Arg<'_>]) -> ParamVerdict {
-        rules.check(Tick::from_ms(ms), args, 1, ParamPlace::default())
+        rules.check(Tick::from_ms(ms), args, 1, &mut ParamPlace::default())
     }
 
     pub(super) fn enter(rules: &mut HotRules, args: &[Arg<'_>]) -> Held {
@@ -327,16 +347,24 @@ mod tests {
         let mut rules = hot(&[rule(|rule| rule.count = 2.0), rule(paces), threads(0)]);
         let pair = [Param::Int(1), Param::Int(1)];
         let args = [Arg::Many(&pair)];
-        let wait = Duration::from_millis(100);
-        let next = ParamPlace { rule: 1, element: 2, ..ParamPlace::default() };
-        assert_eq!(check(&mut rules, 5_000, &args), ParamVerdict::Wait { wait, next });
+        let now = Tick::from_ms(5_000);
+        let place = &mut ParamPlace::default();
+        assert_eq!(
+            rules.check(now, &args, 1, place),
+            ParamVerdict::Wait(Duration::from_millis(100))
+        );
+        // Whatever comes before and whatever goes, what has been asked is not asked again.
+        let kept = [rule(|rule| rule.count = 2.0), rule(paces), threads(0)];
+        let [first, second, third] = kept.each_ref().map(Arc::clone);
+        reload(&mut rules, &[Arc::clone(&third), threads(1), second, first]);
         let at = Tick::from_ms(5_100);
-        assert_eq!(rules.check(at, &args, 1, next), PASS, "the bucket is not asked again");
+        assert_eq!(rules.check(at, &args, 1, place), PASS, "neither bucket nor queue");
+        reload(&mut rules, &kept);
         let held = enter(&mut rules, &args);
         let refused = ParamVerdict::Block { rule: 2 };
-        assert_eq!(rules.check(at, &args, 1, next), refused, "two are in progress");
+        assert_eq!(rules.check(at, &args, 1, place), refused, "two are in progress");
         rules.leave(at, &held);
-        assert_eq!(rules.check(at, &args, 1, next), PASS);
+        assert_eq!(rules.check(at, &args, 1, place), PASS);
         assert_eq!(check(&mut rules, 5_100, &args), BLOCK, "the bucket is empty");
     }
 
@@ -345,9 +373,7 @@ mod tests {
         let mut rules = hot(&[rule(paces)]);
         assert_eq!(check(&mut rules, 5_000, &[int(1)]), PASS);
         for ms in [100, 200] {
-            let ParamVerdict::Wait { wait, .. } = check(&mut rules, 5_000, &[int(1)]) else {
-                panic!()
-            };
+            let ParamVerdict::Wait(wait) = check(&mut rules, 5_000, &[int(1)]) else { panic!() };
             assert_eq!(wait, Duration::from_millis(ms));
         }
     }
@@ -448,7 +474,7 @@ mod tests {
     fn no_tokens_pass_where_some_may_and_change_nothing() {
         let mut rules = hot(&[rule(paces)]);
         let zero = |rules: &mut HotRules, value| {
-            rules.check(Tick::from_ms(5_000), &[int(value)], 0, ParamPlace::default())
+            rules.check(Tick::from_ms(5_000), &[int(value)], 0, &mut ParamPlace::default())
         };
         assert_eq!((zero(&mut rules, 1), rules.values()), (PASS, 0));
         let mut shut = hot(&[rule(|rule| rule.count = 0.0)]);

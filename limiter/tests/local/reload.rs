@@ -154,3 +154,19 @@ fn a_line_and_what_values_have_used_go_with_their_rule_whoever_called_meanwhile(
     };
     comes_back(hot, |engine| assert!(passes(engine)), passes);
 }
+
+#[test]
+fn a_call_that_waits_is_not_sent_into_its_queue_again_by_a_load() {
+    let paced = r#"{"resource": "r", "count": 10, "controlBehavior": 2}"#;
+    let engine = with_flow(&format!("[{paced}]"));
+    drop(pass(engine.enter(at(0), Call::new("r"))));
+    let waiting = wait(engine.enter(at(0), Call::new("r")), 100);
+    // Others come to stand before it, and then it stands alone again with other numbers.
+    let others = r#"{"resource": "r", "count": 5, "limitApp": "a"}, {"resource": "r", "count": 9}"#;
+    engine.load_flow(flow(&format!("[{others}, {paced}]")));
+    drop(pass(waiting.resume(at(100))));
+    let waiting = wait(engine.enter(at(100), Call::new("r")), 100);
+    engine.load_flow(flow(r#"[{"resource": "r", "count": 20, "controlBehavior": 2}]"#));
+    drop(pass(waiting.resume(at(200))));
+    drop(wait(engine.enter(at(200), Call::new("r")), 50));
+}

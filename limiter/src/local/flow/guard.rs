@@ -15,6 +15,8 @@ const OTHER: &str = "other";
 
 #[derive(Debug)]
 pub(super) struct Guard {
+    /// The same as long as the control goes on.
+    pub(super) number: u32,
     pub(super) rule: Arc<FlowRule>,
     pub(super) who: Who,
     pub(super) whose: Whose,

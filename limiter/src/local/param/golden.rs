@@ -152,9 +152,9 @@ fn call_once(rules: &mut HotRules, now: Tick, words: &Words<'_>) -> (String, Opt
     let n = u32::try_from(words.number("n", 1)).unwrap();
     let (mut place, mut waited) = (ParamPlace::default(), Duration::ZERO);
     loop {
-        match rules.check(now, &args, n, place) {
+        match rules.check(now, &args, n, &mut place) {
             ParamVerdict::Block { .. } => return ("B".into(), None),
-            ParamVerdict::Wait { wait, next } => (waited, place) = (waited + wait, next),
+            ParamVerdict::Wait(wait) => waited += wait,
             ParamVerdict::Ask { rule, .. } => panic!("rule {rule} asks a server"),
             ParamVerdict::Pass if waited.is_zero() => break,
             ParamVerdict::Pass => {

@@ -103,18 +103,13 @@ impl Model {
     ) -> Vec<ParamVerdict> {
         let mut said = Vec::new();
         for (number, rule) in self.rules.iter_mut().enumerate() {
-            for (element, value) in at(args, rule.rule.param_idx).iter().enumerate() {
+            for value in at(args, rule.rule.param_idx) {
                 let open = self.open.iter().flat_map(|args| at(args, rule.rule.param_idx));
                 let open = open.filter(|other| *other == value).count();
                 match rule.ask(value, open, *now, n) {
                     Answer::Pass => {}
                     Answer::Wait(wait) => {
-                        let next = ParamPlace {
-                            rule: number,
-                            element: element + 1,
-                            ..ParamPlace::default()
-                        };
-                        said.push(ParamVerdict::Wait { wait, next });
+                        said.push(ParamVerdict::Wait(wait));
                         *now += if sleeps { whole_ms(wait) } else { 0 };
                     }
                     Answer::Block => {
@@ -208,11 +203,10 @@ fn said(
 ) -> Vec<ParamVerdict> {
     let (mut said, mut place) = (Vec::new(), ParamPlace::default());
     loop {
-        let verdict = rules.check(Tick::from_ms(now), args, n, place);
+        let verdict = rules.check(Tick::from_ms(now), args, n, &mut place);
         said.push(verdict);
-        let ParamVerdict::Wait { wait, next } = verdict else { return said };
+        let ParamVerdict::Wait(wait) = verdict else { return said };
         now += if sleeps { whole_ms(wait) } else { 0 };
-        place = next;
     }
 }
 
@@ -316,7 +310,7 @@ proptest! {
                     let heard = said(&mut hot, now, &args, n, false)[0];
                     let heard = match heard {
                         ParamVerdict::Pass => Answer::Pass,
-                        ParamVerdict::Wait { wait, .. } => Answer::Wait(wait),
+                        ParamVerdict::Wait(wait) => Answer::Wait(wait),
                         ParamVerdict::Block { .. } => Answer::Block,
                         ParamVerdict::Ask { rule, .. } => panic!("rule {rule} asks a server"),
                     };

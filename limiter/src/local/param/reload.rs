@@ -9,7 +9,11 @@ impl HotRules {
     /// give it back here, so it must be adopted also when one of the two has no rules.
     pub(crate) fn adopt(&mut self, mut old: Self) {
         self.seen = self.seen.max(old.seen);
-        let Self { rules, seen, room, .. } = self;
+        let Self { rules, numbers, seen, room, .. } = self;
+        for rule in rules.iter_mut() {
+            rule.number = rule.number.wrapping_add(old.numbers);
+        }
+        *numbers = numbers.wrapping_add(old.numbers);
         let mut changed = Vec::new();
         for rule in rules {
             match old.rules.iter().position(|before| *before.rule == *rule.rule) {
@@ -69,7 +73,7 @@ mod tests {
     #[test]
     fn a_smaller_count_forgives_what_does_not_fit_into_it() {
         let mut rules = hot(&[rule(|rule| rule.count = 100.0)]);
-        rules.check(Tick::from_ms(5_000), &[int(1)], 100, ParamPlace::default());
+        rules.check(Tick::from_ms(5_000), &[int(1)], 100, &mut ParamPlace::default());
         reload(&mut rules, &[rule(|rule| rule.count = 2.0)]);
         assert_eq!(check(&mut rules, 6_000, &[int(1)]), BLOCK);
         for answer in [PASS, PASS, BLOCK] {
@@ -85,10 +89,7 @@ mod tests {
                 rule.behavior = ControlBehavior::Pacing;
             })
         };
-        let waits = |ms| ParamVerdict::Wait {
-            wait: Duration::from_millis(ms),
-            next: ParamPlace { rule: 0, element: 1, ..ParamPlace::default() },
-        };
+        let waits = |ms| ParamVerdict::Wait(Duration::from_millis(ms));
         let mut rules = hot(&[paced(10.0, 500)]);
         for answer in [PASS, waits(100), waits(200)] {
             assert_eq!(check(&mut rules, 5_000, &[int(1)]), answer);

@@ -24,6 +24,8 @@ use crate::{
 
 #[derive(Debug)]
 pub(super) struct HotRule {
+    /// The same as long as the counters go on.
+    pub(super) number: u32,
     pub(super) rule: Arc<ParamRule>,
     pub(super) check: Check,
     /// Calls without the argument.
@@ -68,9 +70,9 @@ impl Limits {
 }
 
 impl HotRule {
-    pub(super) fn new(rule: &Arc<ParamRule>) -> Self {
+    pub(super) fn new(number: u32, rule: &Arc<ParamRule>) -> Self {
         let check = without_server(rule).map_or(Check::Nothing, |rule| Check::of(&rule));
-        Self { rule: Arc::clone(rule), check, missing: 0 }
+        Self { number, rule: Arc::clone(rule), check, missing: 0 }
     }
 
     /// The rule's flow id, if a token server decides it. Calls in progress with a value are this
@@ -90,7 +92,7 @@ impl HotRule {
 
     /// Goes on where `old` ends, which it follows.
     pub(super) fn adopt(&mut self, old: Self, now: Tick, room: &Room) {
-        self.missing = old.missing;
+        (self.number, self.missing) = (old.number, old.missing);
         match (&mut self.check, old.check) {
             (Check::Bucket(new), Check::Bucket(old)) => new.adopt(*old, now, room),
             (Check::Pace(new), Check::Pace(old)) => new.adopt(*old, now, room),

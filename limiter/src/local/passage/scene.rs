@@ -227,14 +227,10 @@ fn ask_hot(
     place: &mut ParamPlace,
     by: fn(Arc<ParamRule>) -> By,
 ) -> Option<Stop> {
-    match hot.check(now, args, count, *place) {
+    match hot.check(now, args, count, place) {
         ParamVerdict::Pass => None,
-        ParamVerdict::Wait { wait, next } => {
-            *place = next;
-            Some(Stop::Wait(wait))
-        }
-        ParamVerdict::Ask { rule, next } => {
-            *place = next;
+        ParamVerdict::Wait(wait) => Some(Stop::Wait(wait)),
+        ParamVerdict::Ask { rule } => {
             hot.rule(rule).map(|rule| Stop::Ask(Asked::Param(Arc::clone(rule))))
         }
         ParamVerdict::Block { rule } => {
