@@ -93,12 +93,12 @@ impl<'a> Asking<'a> {
     }
 
     /// Goes on at `now` with what came of it: whether the call may `pass`, after any wait; `None`
-    /// when there is nobody to ask any more, and then the call stands at the same rule again, if
-    /// [`LocalEngine::ask_servers`] is still on. Rules that compare counters are asked once more,
+    /// when there is nobody to ask, and then the call goes on as without a server. Rules that compare counters are asked once more,
     /// since others may have passed meanwhile. If the rule is no longer in force, nobody minds what
     /// came of it.
     pub fn resume(self, now: Tick, pass: Option<bool>) -> Step<'a> {
         let Self { engine, mut passage, rule } = self;
+        passage.place.is_alone |= pass.is_none();
         let told = pass.and_then(|pass| Some(Told { flow_id: rule.flow_id()?, pass }));
         match rule {
             Asked::Flow(_) => passage.place.flow.told = told,

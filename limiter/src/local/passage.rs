@@ -51,6 +51,8 @@ pub(super) struct Place {
     pub(super) flow: FlowPlace,
     /// Whether the tokens are borrowed and counted, and the slots behind flow are skipped.
     is_borrowed: bool,
+    /// Whether nobody could be asked, so that the call is decided here.
+    pub(super) is_alone: bool,
     /// Whether the locks were given up meanwhile, for a wait or a slot of the user's, so that what
     /// was compared before may be different now.
     was_unlocked: bool,

@@ -24,6 +24,12 @@ fn asking_with(rules: &[String]) -> Arc<LocalEngine> {
     engine
 }
 
+fn engine_that_asks() -> Arc<LocalEngine> {
+    let engine = engine();
+    engine.ask_servers(true);
+    engine
+}
+
 /// A call that must be asked for, by its flow rule.
 fn ask(step: Step<'_>, flow_id: i64) -> Asking<'_> {
     let Step::Ask(asking) = step else { panic!("{step:?}") };
@@ -75,9 +81,30 @@ fn switched_off_the_fallback_policy_decides_and_what_was_counted_stays() {
 fn a_call_whose_server_went_away_is_decided_here() {
     let engine = asking_with(&[cluster(7, "", r#", "fallbackPolicy": "pass""#)]);
     let asking = ask(engine.enter(at(0), Call::new("r")), 7);
-    let asking = ask(asking.resume(at(1), None), 7);
-    engine.ask_servers(false);
-    drop(pass(asking.resume(at(2), None)));
+    drop(pass(asking.resume(at(1), None)));
+    let engine = asking_with(&[cluster(7, "", r#", "fallbackPolicy": "block""#)]);
+    block(ask(engine.enter(at(0), Call::new("r")), 7).resume(at(1), None));
+}
+
+#[test]
+fn an_answer_holds_though_rules_before_the_one_that_was_asked_for_are_gone() {
+    let local = r#"{"resource": "r", "count": 1000}"#.to_owned();
+    let engine = asking_with(&[local, cluster(7, "", "")]);
+    let asking = ask(engine.enter(at(0), Call::new("r")), 7);
+    engine.load_flow(flow(&format!("[{}]", cluster(7, "", ""))));
+    block(asking.resume(at(5), Some(false)));
+
+    let hot = r#"{"resource": "r", "paramIdx": 0, "count": 1, "clusterMode": true,
+                  "clusterConfig": {"flowId": 9}}"#;
+    let load = |engine: &LocalEngine, rules: &str| {
+        engine.load_param(parse(rules, "test", "", Contents::Param, false).unwrap().rules.param);
+    };
+    let engine = engine_that_asks();
+    load(&engine, &format!(r#"[{{"resource": "r", "paramIdx": 1, "count": 1000}}, {hot}]"#));
+    let args = [Arg::One(Param::Int(1)), Arg::One(Param::Int(2))];
+    let Step::Ask(asking) = engine.enter(at(0), Call::new("r").args(&args)) else { panic!() };
+    load(&engine, &format!("[{hot}]"));
+    block(asking.resume(at(5), Some(false)));
 }
 
 #[test]
@@ -124,12 +151,11 @@ fn an_answer_is_for_the_rule_that_was_asked_for() {
 
 #[test]
 fn hot_values_are_asked_for_together_and_not_without_the_argument() {
-    let engine = engine();
+    let engine = engine_that_asks();
     let rules = r#"[{"resource": "r", "paramIdx": 0, "count": 5, "clusterMode": true,
                      "clusterConfig": {"flowId": 7}},
                     {"resource": "r", "paramIdx": 0, "count": 1}]"#;
     engine.load_param(parse(rules, "test", "", Contents::Param, false).unwrap().rules.param);
-    engine.ask_servers(true);
     let values = [Param::Int(1), Param::Int(2)];
     let args = [Arg::Many(&values)];
     for passes in [true, false] {

@@ -170,3 +170,21 @@ fn a_call_that_waits_is_not_sent_into_its_queue_again_by_a_load() {
     drop(pass(waiting.resume(at(200))));
     drop(wait(engine.enter(at(200), Call::new("r")), 50));
 }
+
+#[test]
+fn calls_in_one_queue_pass_no_other_when_theirs_is_gone() {
+    let rule = |app: &str, count: u32| {
+        format!(
+            r#"{{"resource": "r", "limitApp": "{app}", "count": {count}, "controlBehavior": 2,
+                 "maxQueueingTimeMs": 60000}}"#
+        )
+    };
+    let all = rule("default", 1);
+    let engine = with_flow(&format!("[{}, {all}]", rule("a", 1_000)));
+    let call = || engine.enter(at(0), Call::new("r").origin("a"));
+    drop(pass(call()));
+    let waiting: Vec<_> = (1..=100).map(|ms| wait(call(), ms)).collect();
+    engine.load_flow(flow(&format!("[{all}]")));
+    let passed = waiting.into_iter().map(|waiting| waiting.resume(at(100)));
+    assert_eq!(passed.filter(|step| matches!(step, Step::Passed(_))).count(), 0);
+}

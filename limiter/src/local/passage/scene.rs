@@ -138,7 +138,7 @@ impl Scene<'_, '_> {
     fn param(&mut self) -> Option<Stop> {
         let Some(hot) = &mut self.body.hot else { return None };
         let (place, count) = (&mut self.place.param, self.ticket.count);
-        place.asks_servers = self.shared.asks_servers();
+        place.asks_servers = self.shared.asks_servers() && !self.place.is_alone;
         ask_hot(hot, self.now, self.call.args, count, place, By::Param)
     }
 
@@ -190,7 +190,7 @@ impl Scene<'_, '_> {
             context: &self.context.name,
             n: self.ticket.n(),
             prioritized: self.call.prioritized,
-            asks_servers: self.shared.asks_servers(),
+            asks_servers: self.shared.asks_servers() && !self.place.is_alone,
         };
         if !self.place.is_borrowed {
             let Body { flow, nodes, .. } = self.body;

@@ -228,3 +228,12 @@ async fn a_call_that_goes_away_while_it_asks_is_not_in_progress() {
     let node = node(&engine, "r");
     assert_eq!((node.total_pass, node.threads), (0, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn without_a_client_nobody_is_asked_for_ever() {
+    let engine = engine_on(&clock());
+    load(&engine, &format!("[{}]", rule(7, 1, "")));
+    engine.local().ask_servers(true);
+    drop(engine.entry("r").acquire().await.unwrap());
+    engine.entry("r").acquire().await.unwrap_err();
+}
