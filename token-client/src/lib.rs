@@ -48,6 +48,8 @@ mod decide;
 mod dial;
 mod embedded;
 mod engine;
+#[cfg(feature = "tower")]
+pub mod exchange;
 mod hold;
 mod holds;
 mod leases;
@@ -59,6 +61,8 @@ mod outcome;
 mod pending;
 mod prometheus;
 mod reply;
+#[cfg(feature = "tower")]
+pub mod retry;
 mod rules;
 mod server_name;
 mod state;

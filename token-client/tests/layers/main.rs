@@ -1,0 +1,6 @@
+//! The layers around real clients and servers, over real sockets, on a clock that stands still but
+//! for waits.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "what fails here fails the test")]
+
+mod kit;
+mod retry;
