@@ -42,6 +42,8 @@ mod answer;
 mod ask;
 mod backoff;
 mod builder;
+#[cfg(feature = "tower")]
+pub mod bulkhead;
 mod client;
 mod connection;
 mod decide;
