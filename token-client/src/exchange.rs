@@ -24,6 +24,9 @@ pub trait Request {
 
     /// The path, without the query.
     fn path(&self) -> &str;
+
+    /// Its headers.
+    fn headers(&self) -> &HeaderMap;
 }
 
 /// A request that may be sent more than once.
@@ -39,6 +42,12 @@ pub trait Response {
 
     /// Its headers. What stands in trailers is not seen.
     fn headers(&self) -> &HeaderMap;
+
+    /// The code of gRPC in its headers, where servers write it that refuse a call or fail without a
+    /// message; 0 is OK. `None` for other answers, and for those with the code in their trailers.
+    fn grpc_code(&self) -> Option<u8> {
+        self.headers().get("grpc-status")?.to_str().ok()?.parse().ok()
+    }
 }
 
 impl<B> Request for http::Request<B> {
@@ -56,6 +65,10 @@ impl<B> Request for http::Request<B> {
 
     fn path(&self) -> &str {
         self.uri().path()
+    }
+
+    fn headers(&self) -> &HeaderMap {
+        self.headers()
     }
 }
 

@@ -60,6 +60,8 @@ mod link;
 mod listener;
 mod metrics;
 mod outcome;
+#[cfg(feature = "tower")]
+pub mod outgoing;
 mod pending;
 mod prometheus;
 mod reply;

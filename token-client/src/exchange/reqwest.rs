@@ -20,6 +20,10 @@ impl Request for reqwest::Request {
     fn path(&self) -> &str {
         self.url().path()
     }
+
+    fn headers(&self) -> &HeaderMap {
+        self.headers()
+    }
 }
 
 impl Repeat for reqwest::Request {

@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "what fails here fails the test")]
 
 mod kit;
+mod outgoing;
 mod retry;
 mod surge;
