@@ -36,6 +36,8 @@
 //! Servers may be ours or Sentinel's. The client does not read rule files, does not retry a call
 //! (the tokens may have been taken), and does not hold a call back unless a server says so.
 
+#[cfg(feature = "tower")]
+pub mod adaptive;
 mod adjust;
 mod all;
 mod answer;

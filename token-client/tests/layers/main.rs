@@ -2,6 +2,7 @@
 //! for waits.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "what fails here fails the test")]
 
+mod adaptive;
 mod kit;
 mod outgoing;
 mod retry;
