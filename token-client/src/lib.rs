@@ -49,6 +49,8 @@ pub mod bulkhead;
 mod client;
 mod connection;
 mod decide;
+#[cfg(feature = "tower")]
+pub mod deferral;
 mod dial;
 mod embedded;
 mod engine;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "what fails here fails the test")]
 
 mod adaptive;
+mod deferral;
 mod kit;
 mod outgoing;
 mod retry;
