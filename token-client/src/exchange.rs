@@ -1,7 +1,10 @@
-//! What layers look at in a request and in its answer, whoever made them.
+//! What layers look at in a request, in its answer, and in an error, whoever made them.
 
+mod failure;
 #[cfg(feature = "reqwest")]
 mod reqwest;
+
+pub use self::failure::{Failure, Sent};
 
 use std::{future::poll_fn, pin::Pin};
 

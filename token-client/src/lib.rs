@@ -33,6 +33,11 @@
 //!
 //! [`Engine`] needs no server: it protects the process with Sentinel's local rules, by guards.
 //!
+//! With the feature `tower` there are layers around it, for any `tower` service of HTTP requests, and
+//! with `reqwest` for a `reqwest::Client`: `outgoing` makes calls entries, `retry` sends again what was
+//! refused, `adaptive` finds how many a server can take, `bulkhead` keeps what one dependency does from
+//! the others, and `deferral` lets writes wait that come too fast. `exchange` is what they look at.
+//!
 //! Servers may be ours or Sentinel's. The client does not read rule files, does not retry a call
 //! (the tokens may have been taken), and does not hold a call back unless a server says so.
 

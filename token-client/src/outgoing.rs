@@ -9,7 +9,7 @@
 //! let guarded = OutgoingLayer::new(engine).layer(client);
 //! ```
 //!
-//! The resource of a call is [named](Names) after whom it is for, or as
+//! The resource of a call is [named](name()) after whom it is for, or as
 //! [`OutgoingLayer::named`] says. Rules for that resource hold: it waits when they say so, and a
 //! refusal is an error of its own, [`RunError::Blocked`](crate::RunError), with which the request was
 //! not sent. Circuit breakers hear of answers 5xx, of the codes of gRPC that are like them, and of
@@ -21,5 +21,5 @@
 mod name;
 mod service;
 
-pub use name::Names;
+pub use name::name;
 pub use service::{Outgoing, OutgoingLayer, is_failure};

@@ -21,7 +21,8 @@
 //! `Retry-After`, with which a server says that it did nothing and when to come back. And what may be
 //! done twice: an *idempotent* method (GET, HEAD, OPTIONS, TRACE, PUT, DELETE) that failed, or was
 //! answered 429, 502, 503 or 504. [`RetryLayer::again_if`] decides otherwise. Nothing is sent again
-//! whose body can be read only once.
+//! whose body can be read only once, or that a layer beneath [refused](crate::exchange::Failure): this
+//! one may stand before the others, so that each retry passes through them.
 //!
 //! **When.** Not before `Retry-After`, in seconds or as an HTTP date, and up to half as long after
 //! it, so that those who were refused together do not come back together. Without it, after a random

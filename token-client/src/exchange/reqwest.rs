@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Method, StatusCode};
 
-use super::{Repeat, Request, Response};
+use super::{Failure, Repeat, Request, Response};
 
 impl Request for reqwest::Request {
     fn method(&self) -> &Method {
@@ -39,5 +39,12 @@ impl Response for reqwest::Response {
 
     fn headers(&self) -> &HeaderMap {
         self.headers()
+    }
+}
+
+impl Failure for reqwest::Error {
+    fn is_refusal(&self) -> bool {
+        // A request that could not be made can not be made again either.
+        self.is_builder()
     }
 }

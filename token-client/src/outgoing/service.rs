@@ -9,7 +9,7 @@ use std::{
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::Names;
+use super::name;
 use crate::{
     Engine, RunError,
     exchange::{Answering, Request, Response, call},
@@ -27,19 +27,15 @@ pub struct OutgoingLayer {
 }
 
 impl OutgoingLayer {
-    /// A layer of this engine, with the default [`Names`] and [`is_failure`].
+    /// A layer of this engine, which names calls by their method and host and fails those of
+    /// [`is_failure`].
     #[must_use]
     pub fn new(engine: Engine) -> Self {
-        let names = Names::default();
-        Self {
-            engine,
-            name: Arc::new(move |request| names.name(request)),
-            fails: Arc::new(is_failure),
-        }
+        Self { engine, name: Arc::new(|request| name(request, 0)), fails: Arc::new(is_failure) }
     }
 
     /// Names the resource of each call. Give calls that rules limit together one name, and let no
-    /// ids into it; see [`Names`].
+    /// ids into it. `|request| name(request, 2)` adds two segments of the path; see [`name`].
     #[must_use]
     pub fn named(mut self, name: impl Fn(&dyn Request) -> String + Send + Sync + 'static) -> Self {
         self.name = Arc::new(name);

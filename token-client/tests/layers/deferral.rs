@@ -122,6 +122,17 @@ async fn writes_over_the_limit_are_answered_202_and_made_whole_at_the_rate_of_th
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_write_whose_turn_comes_soon_is_made_and_answered() {
+    let patience = Duration::from_millis(101);
+    let shop = Shop::open(PACED, Settings { patience, ..Settings::default() }).await;
+    for body in ["0", "1", "2"] {
+        assert_eq!(shop.write(body).await.text().await.unwrap(), "made");
+    }
+    let made = shop.made();
+    assert!((200..210).contains(&made[2].1), "{made:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_full_queue_and_a_long_body_are_answered_429_and_say_when_to_come_back() {
     let retry_after = Duration::from_millis(2_500);
     let settings = Settings { waiting_max: 2, body_max: 10, retry_after, ..Settings::default() };

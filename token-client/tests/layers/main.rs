@@ -7,4 +7,5 @@ mod deferral;
 mod kit;
 mod outgoing;
 mod retry;
+mod stack;
 mod surge;
