@@ -35,7 +35,13 @@
 mod home;
 mod service;
 
-use std::{io, sync::Arc};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -53,6 +59,7 @@ struct Shared {
     /// Fair: calls go in the order in which they came.
     workers: Arc<Semaphore>,
     size: (usize, usize),
+    refused: AtomicU64,
     home: Home,
 }
 
@@ -126,7 +133,8 @@ impl Bulkhead {
         let places = Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS)));
         let size = (places.available_permits(), workers);
         let workers = Arc::new(Semaphore::new(workers));
-        Self(Arc::new(Shared { places, workers, size, home }))
+        let refused = AtomicU64::new(0);
+        Self(Arc::new(Shared { places, workers, size, refused, home }))
     }
 
     /// Runs `call` when a worker is free.
@@ -171,11 +179,22 @@ impl Bulkhead {
     }
 
     async fn place(&self) -> Result<Place, Refused> {
-        let Shared { places, workers, .. } = &*self.0;
-        let place = Arc::clone(places).try_acquire_owned().map_err(|_| Refused::Full)?;
+        let Shared { places, workers, refused, .. } = &*self.0;
+        let place = Arc::clone(places).try_acquire_owned().map_err(|_| {
+            // Relaxed: the count is the whole state.
+            refused.fetch_add(1, Ordering::Relaxed);
+            Refused::Full
+        })?;
         // Nobody closes them.
         let worker = Arc::clone(workers).acquire_owned().await.map_err(|_| Refused::Closed)?;
         Ok(Place { _worker: worker, _place: place })
+    }
+
+    /// Calls that were refused because it was full.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        // Relaxed: as in `place`.
+        self.0.refused.load(Ordering::Relaxed)
     }
 
     /// How full it is. Calls come and go meanwhile.

@@ -54,6 +54,9 @@ use crate::Engine;
 /// The numbers of a [`Deferral`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
+    /// Whether the calls are requests to this service, at which system rules look, as those of a
+    /// [`DeferralLayer`]; true. Calls that it makes are not.
+    pub inbound: bool,
     /// Most calls that wait; 1 000. With 0 none does.
     pub waiting_max: usize,
     /// The longest body of a request that waits, in bytes; 64 KiB. All that waits takes at most so
@@ -71,6 +74,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            inbound: true,
             waiting_max: 1_000,
             body_max: 64 * 1_024,
             patience: Duration::from_millis(50),

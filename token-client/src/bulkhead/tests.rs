@@ -3,14 +3,14 @@
 use std::{sync::mpsc, thread, time::Duration};
 
 use tokio::{
-    sync::oneshot,
+    sync::{Barrier, oneshot},
     task::{JoinSet, yield_now},
     time::sleep,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
 use super::*;
-use crate::time::now;
+use crate::{sync::join_all, time::now};
 
 const S: Duration = Duration::from_secs(1);
 
@@ -36,7 +36,7 @@ async fn workers_run_the_queue_waits_in_order_and_the_rest_is_refused_at_once() 
     let refused = |call| (call, Err(Refused::Full), 0);
     let right = [(0, Ok(()), 1), (1, Ok(()), 1), (2, Ok(()), 2), (3, Ok(()), 2), (4, Ok(()), 3)];
     assert_eq!(ended, [&right[..], &[5, 6, 7, 8].map(refused)].concat());
-    assert_eq!(bulkhead.filled(), filled(0, 0));
+    assert_eq!((bulkhead.filled(), bulkhead.refused()), (filled(0, 0), 4));
 }
 
 #[tokio::test(start_paused = true)]
@@ -176,6 +176,72 @@ async fn a_service_that_is_never_ready_keeps_its_workers_and_no_others() {
     let failing = BulkheadLayer::new(Bulkhead::new(1, 0)).layer(failing);
     assert_eq!(failing.clone().oneshot(7).await, Ok(7));
     assert_eq!(failing.oneshot(0).await, Err(BulkheadError::Failed("zero")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn never_more_run_than_there_are_workers_whoever_gives_up() {
+    for bulkhead in [Bulkhead::new(3, 5), Bulkhead::with_threads("own", 2, 3, 5).unwrap()] {
+        let running = Arc::new(AtomicU64::new(0));
+        let most = Arc::new(AtomicU64::new(0));
+        let all_run = Arc::new(Barrier::new(3));
+        let together = (0..3).map(|_| {
+            let (running, most, all_run) = (running.clone(), most.clone(), all_run.clone());
+            bulkhead.run(async move {
+                let _running = Running::new(running, &most);
+                all_run.wait().await;
+            })
+        });
+        assert_eq!(join_all(together).await, [Ok(()); 3]);
+        let mut callers = JoinSet::new();
+        for caller in 0..16 {
+            let (bulkhead, running, most) = (bulkhead.clone(), running.clone(), most.clone());
+            callers.spawn(async move {
+                let mut random = fastrand::Rng::with_seed(caller);
+                let mut full = 0;
+                for _ in 0..200 {
+                    let (running, most, yields) = (running.clone(), most.clone(), random.u8(..4));
+                    let call = bulkhead.run(async move {
+                        let _running = Running::new(running, &most);
+                        for _ in 0..yields {
+                            yield_now().await;
+                        }
+                    });
+                    let gives_up = async {
+                        for _ in 0..random.u8(1..8) {
+                            yield_now().await;
+                        }
+                    };
+                    tokio::select! {
+                        result = call => full += u64::from(result == Err(Refused::Full)),
+                        () = gives_up => {}
+                    }
+                }
+                full
+            });
+        }
+        let full: u64 = callers.join_all().await.into_iter().sum();
+        while bulkhead.filled() != filled(0, 0) {
+            yield_now().await;
+        }
+        assert_eq!((most.load(Ordering::Relaxed), full), (3, bulkhead.refused()));
+        assert_eq!(bulkhead.run(async { 7 }).await, Ok(7));
+    }
+}
+
+/// Counts one more that runs, until it is dropped.
+struct Running(Arc<AtomicU64>);
+
+impl Running {
+    fn new(count: Arc<AtomicU64>, most: &AtomicU64) -> Self {
+        most.fetch_max(count.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Time from start to end of calls that share their handlers with those of a dependency that hangs:

@@ -88,7 +88,11 @@ impl Queue {
 
     fn turn(&self) -> Turn {
         let (engine, resource) = (self.engine.clone(), Arc::clone(&self.resource));
-        Box::pin(async move { engine.entry(&resource).acquire().await })
+        let is_inbound = self.settings.inbound;
+        Box::pin(async move {
+            let call = engine.entry(&resource);
+            if is_inbound { call.inbound().acquire().await } else { call.acquire().await }
+        })
     }
 
     /// Asks for a call, and waits a moment for its turn. Nobody overtakes those who wait.

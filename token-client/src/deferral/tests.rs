@@ -1,13 +1,24 @@
 //! Turns, tickets and the end, on a stopped clock.
 
-use std::{future::pending, io, sync::Mutex};
+use std::{
+    convert::Infallible,
+    future::{pending, ready},
+    io,
+    pin::Pin,
+    sync::Mutex,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame};
 
 use limiter::{
     Clock, Tick,
     local::LocalSettings,
-    rule::{Contents, parse},
+    rule::{Contents, parse, parse_system},
 };
 use tokio::time::{Instant, sleep};
+use tower::{Layer, ServiceExt, service_fn};
 
 use super::*;
 use crate::{sync::lock, time::now};
@@ -125,6 +136,21 @@ async fn a_rule_that_refuses_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn system_rules_look_at_requests_and_not_at_calls_that_are_made() {
+    for (inbound, last) in [(true, 200), (false, 0)] {
+        let (engine, made) = (engine("[]"), Made::new());
+        let rules = parse_system(r#"[{"qps": 2}]"#, "test").unwrap().rules;
+        engine.local().load_system(&rules);
+        let deferral = Deferral::new(engine, "r", Settings { inbound, ..Settings::default() });
+        for number in 0..6 {
+            deferral.defer(made.call(number)).unwrap().detach();
+        }
+        sleep(2_500 * MS).await;
+        assert_eq!(made.all().last(), Some(&(5, last)), "{inbound}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn as_many_wait_as_may_and_a_place_is_free_when_one_has_gone() {
     let settings = Settings { waiting_max: 3, ..Settings::default() };
     let (deferral, made) = (Deferral::new(engine(PACED), "r", settings), Made::new());
@@ -209,4 +235,86 @@ async fn with_the_last_clone_goes_what_waits() {
     drop(deferral);
     sleep(500 * MS).await;
     assert_eq!((made.all(), Arc::strong_count(&held)), (vec![(0, 0)], 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn each_call_is_made_once_or_taken_back() {
+    let settings = Settings { waiting_max: 2_400, ..Settings::default() };
+    let deferral = Deferral::new(engine("[]"), "r", settings);
+    let made: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let mut callers = tokio::task::JoinSet::new();
+    for caller in 0..8 {
+        let (deferral, made) = (deferral.clone(), Arc::clone(&made));
+        callers.spawn(async move {
+            let mut random = fastrand::Rng::with_seed(caller);
+            let mut taken_back = Vec::new();
+            for number in (0..300).map(|number| 300 * caller + number) {
+                let made = Arc::clone(&made);
+                let call = async move {
+                    lock(&made).push(number);
+                    Ok::<_, ()>(())
+                };
+                let ticket = deferral.defer(call).unwrap();
+                if random.bool() {
+                    tokio::task::yield_now().await;
+                }
+                if random.bool() {
+                    ticket.detach();
+                } else if ticket.cancel() {
+                    taken_back.push(number);
+                }
+            }
+            taken_back
+        });
+    }
+    let taken_back = callers.join_all().await.concat();
+    assert_eq!(deferral.shutdown(Duration::from_secs(60)).await, Drained::default());
+    let made = lock(&made).clone();
+    assert!(!taken_back.is_empty() && !made.is_empty());
+    let mut all = [taken_back, made].concat();
+    all.sort_unstable();
+    assert_eq!(all, (0..2_400).collect::<Vec<_>>());
+}
+
+/// A body that is whole, or breaks off.
+#[derive(Debug)]
+struct Upload(Option<Bytes>);
+
+impl From<Bytes> for Upload {
+    fn from(bytes: Bytes) -> Self {
+        Self(Some(bytes))
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let bytes = self.0.replace(Bytes::new());
+        Poll::Ready(match bytes {
+            None => Some(Err(io::ErrorKind::ConnectionReset.into())),
+            Some(bytes) if bytes.is_empty() => None,
+            Some(bytes) => Some(Ok(Frame::data(bytes))),
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_breaks_off_is_no_write_and_uses_no_place() {
+    let deferral = deferral(PACED);
+    let service =
+        service_fn(|_: http::Request<Upload>| ready(Ok::<_, Infallible>(http::Response::new(()))));
+    let service = DeferralLayer::new(deferral.clone()).layer(service);
+    let write = async |body| {
+        let request = http::Request::post("/").body(Upload(body)).unwrap();
+        service.clone().oneshot(request).await.unwrap().status().as_u16()
+    };
+    assert_eq!(write(None).await, 200, "who may go reads his body himself");
+    assert_eq!(write(None).await, 400);
+    assert_eq!(write(Some(Bytes::from_static(b"whole"))).await, 202);
+    assert_eq!(deferral.waiting(), 1);
 }
