@@ -10,7 +10,8 @@
 //! let limited = AdaptiveLayer::new(limiter).layer(service);
 //! ```
 //!
-//! It stands before a client, or before the handlers of a server. A call above the limit is refused
+//! It stands before a client, or around the handlers of a server, where something like axum's
+//! `HandleErrorLayer` makes an answer of its errors. A call above the limit is refused
 //! at once, as [`AdaptiveError::Full`]; others are timed, and tell the limit how they went when they
 //! end. What a call says is decided by [`outcome`], or by [`AdaptiveLayer::classify`]:
 //!

@@ -13,7 +13,7 @@
 //! [`OutgoingLayer::named`] says. Rules for that resource hold: it waits when they say so, and a
 //! refusal is an error of its own, [`RunError::Blocked`](crate::RunError), with which the request was
 //! not sent. Circuit breakers hear of answers 5xx, of the codes of gRPC that are like them, and of
-//! calls without an answer.
+//! calls without an answer, also such that a layer beneath refused.
 //!
 //! A call ends with the head of its answer. What is read of the body later is in no response time,
 //! and a gRPC code in the trailers is not seen.
