@@ -34,21 +34,34 @@
 //!
 //! [`Engine`] needs no server: it protects the process with Sentinel's local rules, by guards.
 //!
+//! With the feature `tower` there are layers around it, for any `tower` service of HTTP requests, and
+//! with `reqwest` for a `reqwest::Client`: `outgoing` makes calls entries, `retry` sends again what was
+//! refused, `adaptive` finds how many a server can take, `bulkhead` keeps what one dependency does from
+//! the others, and `deferral` lets writes wait that come too fast. `exchange` is what they look at.
+//!
 //! Servers may be ours or Sentinel's. The client does not read rule files, does not retry a call
 //! (the tokens may have been taken), and does not hold a call back unless a server says so.
 
+#[cfg(feature = "tower")]
+pub mod adaptive;
 mod adjust;
 mod all;
 mod answer;
 mod ask;
 mod backoff;
 mod builder;
+#[cfg(feature = "tower")]
+pub mod bulkhead;
 mod client;
 mod connection;
 mod decide;
+#[cfg(feature = "tower")]
+pub mod deferral;
 mod dial;
 mod embedded;
 mod engine;
+#[cfg(feature = "tower")]
+pub mod exchange;
 mod hold;
 mod holds;
 mod leases;
@@ -57,9 +70,13 @@ mod link;
 mod listener;
 mod metrics;
 mod outcome;
+#[cfg(feature = "tower")]
+pub mod outgoing;
 mod pending;
 mod prometheus;
 mod reply;
+#[cfg(feature = "tower")]
+pub mod retry;
 mod rules;
 mod server_name;
 mod state;
