@@ -13,6 +13,7 @@ mod golden;
 mod life;
 mod loading;
 mod nodes;
+mod outlook;
 mod promises;
 mod racing;
 mod rules;
