@@ -28,4 +28,5 @@ mod snapshot;
 mod switches;
 mod transcripts;
 mod vanished;
+mod web;
 mod windows;

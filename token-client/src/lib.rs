@@ -31,11 +31,15 @@
 //! * [`Listener`] hears of refusals, fallbacks and the connection; [`Metrics`] counts them.
 //! * [`Builder::embedded`] makes a client of an engine in the same process.
 //!
-//! [`Engine`] needs no server: it protects the process with Sentinel's local rules, by guards.
+//! [`Engine`] needs no server: it protects the process with Sentinel's local rules, by guards. With
+//! the feature `tower` or `actix` it guards the requests to a service (`web`), with `macros`
+//! functions by an attribute, `guard`.
 //!
 //! Servers may be ours or Sentinel's. The client does not read rule files, does not retry a call
 //! (the tokens may have been taken), and does not hold a call back unless a server says so.
 
+#[cfg(feature = "actix")]
+pub mod actix;
 mod adjust;
 mod all;
 mod answer;
@@ -65,6 +69,8 @@ mod state;
 mod sync;
 mod time;
 mod told;
+#[cfg(any(feature = "tower", feature = "actix"))]
+pub mod web;
 mod what;
 mod why;
 
@@ -82,8 +88,14 @@ pub use outcome::{DecidedBy, Outcome, Reason, Verdict};
 pub use protocol::{Mode, Param, Status, Unit};
 pub use server_name::{ServerName, ServerNameError};
 pub use state::{ConnectionState, LinkError, NotReady};
+#[cfg(feature = "macros")]
+pub use token_client_macros::guard;
 pub use what::What;
 pub use why::{Unexplained, Usage, Why};
+
+// What `#[guard]` writes names this crate from outside.
+#[cfg(all(test, feature = "macros"))]
+extern crate self as token_client;
 
 #[cfg(test)]
 mod tests;

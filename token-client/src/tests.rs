@@ -10,8 +10,12 @@ mod hold_leaks;
 mod lease;
 mod link;
 mod log;
+#[cfg(feature = "macros")]
+mod macros;
 mod many;
 mod net;
 mod peer;
 mod time;
+#[cfg(feature = "tower")]
+mod web;
 mod wire;

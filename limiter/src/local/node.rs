@@ -85,12 +85,6 @@ impl Nodes {
         at
     }
 
-    /// The node of calls in the context of that name.
-    pub(super) fn entrance_of(&self, context: &str) -> Option<u32> {
-        let at = self.contexts.iter().position(|node| *node.entrance.name == *context)?;
-        u32::try_from(at).ok()
-    }
-
     /// The node of an origin, which is not empty.
     pub(super) fn origin(&self, origin: &str) -> Option<u32> {
         self.by_origin.get(origin).copied()

@@ -6,10 +6,10 @@ use super::{
     Call, EntryType, LocalEngine,
     authority::allows,
     breaker::BreakerState,
-    context::CallContext,
+    context::{CallContext, Context},
     flow::Ask,
     node::{NONE, Seat},
-    resource::{Body, Resource},
+    resource::{Body, Name, Resource},
     stat::as_f64,
 };
 use crate::{Tick, sync::lock};
@@ -97,49 +97,42 @@ impl LocalEngine {
     /// Whether a rule is for the resource, by its name or by a pattern.
     #[must_use]
     pub fn has_rules(&self, resource: &str) -> bool {
-        let rules = self.shared.rules();
-        rules.names(resource) || rules.patterns_of(resource).is_some()
+        let (rules, name) = (self.shared.rules(), Name::Own(resource.into()));
+        rules.names(resource)
+            || rules.flow.of(&name).next().is_some()
+            || rules.param.of(&name).next().is_some()
+            || rules.degrade.of(&name).next().is_some()
+            || rules.authority.of(&name).next().is_some()
+            || rules.gateway.of(&name).next().is_some()
     }
 }
 
 impl Resource {
     fn outlook(&self, now: Tick, call: &Call<'_>) -> Outlook {
+        let context = CallContext::of(call, &self.shared);
         let mut state = lock(&self.state);
         state.refresh(self);
         let body = &mut state.body;
         let now = body.see(now);
-        body.outlook(now, call, &CallContext::of(call, &self.shared).get(&self.shared).name)
-            .and(body.context_free(call))
-            .and(self.system(now, call))
-    }
-
-    /// What the system rules say.
-    fn system(&self, now: Tick, call: &Call<'_>) -> Outlook {
-        match call.entry_type {
+        let of_system = match call.entry_type {
             EntryType::In => Outlook::only(self.shared.inbound.retry(now, call.count)),
             EntryType::Out => Outlook::FREE,
-        }
+        };
+        of_system.and(body.outlook(now, call, context.get(&self.shared)))
     }
 }
 
 impl Body {
-    /// What looks at the caller alone.
-    fn context_free(&self, call: &Call<'_>) -> Outlook {
-        let is_refused = self.authority.as_ref().is_some_and(|rule| !allows(rule, call.origin));
-        if is_refused { Outlook::only(Retry::Never) } else { Outlook::FREE }
-    }
-
-    fn outlook(&mut self, now: Tick, call: &Call<'_>, context: &str) -> Outlook {
-        let mut outlook = Outlook::FREE;
+    fn outlook(&mut self, now: Tick, call: &Call<'_>, context: &Context) -> Outlook {
+        let mut outlook = self.authority(call.origin);
         if let Some(hot) = &mut self.hot {
             outlook = outlook.and(hot.outlook(now, call.args, call.count));
         }
-        let entrance = self.nodes.entrance_of(context);
         let seat = Seat {
-            context: entrance.unwrap_or(NONE),
+            context: self.nodes.context(context.node.id).unwrap_or(NONE),
             origin: self.nodes.origin(call.origin).unwrap_or(NONE),
         };
-        let (origin, n) = (call.origin, call.count.into());
+        let (origin, context, n) = (call.origin, &*context.name, call.count.into());
         let ask = Ask { now, seat, origin, context, n, prioritized: call.prioritized };
         outlook = outlook.and(self.flow.outlook(&mut self.nodes, &ask));
         self.breakers.iter().fold(outlook, |outlook, breaker| {
@@ -150,6 +143,11 @@ impl Body {
             };
             outlook.and(Outlook::only(retry))
         })
+    }
+
+    fn authority(&self, origin: &str) -> Outlook {
+        let is_refused = self.authority.as_ref().is_some_and(|rule| !allows(rule, origin));
+        if is_refused { Outlook::only(Retry::Never) } else { Outlook::FREE }
     }
 }
 

@@ -157,6 +157,8 @@ fn looking_takes_nothing_and_a_resource_without_rules_has_no_quota() {
     assert_eq!(engine.node(at(0), "r").unwrap().total_pass, 0);
     assert_eq!(engine.outlook(at(0), &Call::new("other")).quota, None);
     assert!(engine.has_rules("r") && !engine.has_rules("other"));
+    engine.load_flow(flow(r#"[{"resource": "o.*", "count": 2, "regex": true}]"#));
+    assert!(!engine.has_rules("r") && engine.has_rules("other"));
 }
 
 #[test]
