@@ -16,8 +16,9 @@ use tonic::{
 fn start(name: &str, word: &str) -> (Process, SocketAddr) {
     let mut process = Process::start(Command::new(example(name)).arg("127.0.0.1:0"));
     let line = process.line();
-    let address = line.strip_prefix(word).unwrap_or_else(|| panic!("{line}: {}", process.log()));
-    (process, address.trim().parse().unwrap())
+    let address = line.strip_prefix(word).and_then(|address| address.trim().parse().ok());
+    assert!(address.is_some(), "{line}: {}", process.log());
+    (process, address.unwrap())
 }
 
 /// What axum and actix-web do alike.

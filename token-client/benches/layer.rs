@@ -3,7 +3,6 @@
 //! current draft, and with a caller and a key.
 //!
 //! The bar is a microsecond. `cargo bench -p token-client --features tower --bench layer`.
-#![expect(missing_docs, reason = "criterion's macros write functions")]
 
 use std::{
     convert::Infallible,
@@ -12,6 +11,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use bytes::Bytes;
 use criterion::{Criterion, criterion_group, criterion_main};
 use http::{Request, Response};
 use http_body::Body;
@@ -26,7 +26,7 @@ use token_client::{
 };
 use tower::{Layer, Service, service_fn};
 
-type Nothing = Empty<&'static [u8]>;
+type Nothing = Empty<Bytes>;
 
 /// A route's handler with nothing to do.
 fn service()

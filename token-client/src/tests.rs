@@ -1,6 +1,8 @@
 //! A client against servers that are scripts: on real sockets where bytes matter, on a stopped
 //! clock where time does.
 
+#[cfg(feature = "actix")]
+mod actix;
 mod ask;
 mod embedded;
 mod engine;

@@ -1,25 +1,15 @@
-//! What a layer does with a request, of whatever framework.
+//! What a layer does with requests, of whatever framework, as a user says it.
+
+mod ask;
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use limiter::{
-    Param,
-    local::{Arg, Block, Outlook},
-};
-
-use super::{
-    Answer, Ended, RateLimitHeaders, Refusal, UNMATCHED, WebRequest,
-    headers::Fields,
-    names::Names,
-    request::{is_grpc, known_method},
-};
-use crate::{Attempt, Engine, Guard};
+pub(crate) use self::ask::Admitted;
+use super::{Answer, Ended, RateLimitHeaders, Refusal, names::Names};
+use crate::Engine;
 
 /// Names with counters of their own unless [`Protect::names_max`] says otherwise.
 const NAMES_MAX: usize = 1_000;
-/// `ResourceTypeConstants.java`.
-const TYPE_WEB: u8 = 1;
-const TYPE_RPC: u8 = 2;
 
 type Text<R> = Arc<dyn for<'r> Fn(&'r R) -> Option<Cow<'r, str>> + Send + Sync>;
 type Tier<R> = Arc<dyn Fn(&R) -> Option<&'static str> + Send + Sync>;
@@ -44,21 +34,6 @@ pub struct Protect<R> {
     with_body: bool,
 }
 
-/// A request that was let through.
-#[derive(Debug)]
-pub(crate) struct Admitted {
-    pub(crate) guard: Guard,
-    /// Header fields for its answer.
-    pub(crate) fields: Fields,
-}
-
-/// What a request asks for.
-struct Asked<'r> {
-    resource: Cow<'static, str>,
-    origin: Cow<'r, str>,
-    args: Vec<Arg<'r>>,
-}
-
 impl<R> Protect<R> {
     /// Guards requests with the rules of `engine`. Nothing tells one caller from another yet.
     #[must_use]
@@ -79,8 +54,8 @@ impl<R> Protect<R> {
     }
 
     /// Says which route a request matched, as it was registered: `/orders/{id}`, not `/orders/7`.
-    /// Requests that matched none share the resource [`UNMATCHED`]. Without it none does, but for
-    /// frameworks that tell by themselves, as actix-web.
+    /// Requests that matched none share the resource [`UNMATCHED`](super::UNMATCHED). Without this
+    /// all do, but for frameworks that tell by themselves, as actix-web.
     #[must_use]
     pub fn route(
         mut self,
@@ -194,91 +169,6 @@ impl<R> Protect<R> {
     }
 }
 
-impl<R: WebRequest> Protect<R> {
-    /// Asks for a request, and waits if rules say so.
-    pub(crate) async fn enter(&self, request: &R) -> Result<Admitted, (Answer, bool)> {
-        let asked = self.asked(request);
-        match self.attempt(&asked).acquire().await {
-            Ok(guard) => Ok(Admitted { guard, fields: self.fields(&asked) }),
-            Err(block) => {
-                let is_grpc = self.is_rpc || request.header("content-type").is_some_and(is_grpc);
-                Err((self.refuse(&asked, &block, is_grpc), is_grpc))
-            }
-        }
-    }
-
-    fn asked<'r>(&self, request: &'r R) -> Asked<'r> {
-        let args = |key: &Text<R>| key(request).map(Param::Str).into();
-        Asked {
-            resource: self.resource(request),
-            origin: self.origin.as_ref().and_then(|origin| origin(request)).unwrap_or_default(),
-            args: self.keys.iter().map(args).collect(),
-        }
-    }
-
-    fn resource(&self, request: &R) -> Cow<'static, str> {
-        let route = match &self.route {
-            Some(route) => route(request),
-            None if self.is_rpc => {
-                Some(request.path()).filter(|path| is_rpc(path)).map(Cow::Borrowed)
-            }
-            None => request.matched(),
-        };
-        let Some(route) = route else { return UNMATCHED.into() };
-        let tier = self.tier.as_ref().and_then(|tier| tier(request));
-        let method = if self.is_rpc { "" } else { known_method(request.method()) };
-        let length = method.len() + 1 + route.len() + tier.map_or(0, |tier| tier.len() + 1);
-        let mut name = String::with_capacity(length);
-        if !self.is_rpc {
-            name.push_str(method);
-            name.push(':');
-        }
-        name.push_str(&route);
-        if let Some(tier) = tier {
-            name.push('@');
-            name.push_str(tier);
-        }
-        self.names.bounded(name, &self.engine).into()
-    }
-
-    fn attempt<'a>(&'a self, asked: &'a Asked<'_>) -> Attempt<'a> {
-        let resource_type = if self.is_rpc { TYPE_RPC } else { TYPE_WEB };
-        let attempt = self.engine.entry(&asked.resource).inbound().resource_type(resource_type);
-        attempt.origin(&asked.origin).args(&asked.args)
-    }
-
-    fn fields(&self, asked: &Asked<'_>) -> Fields {
-        let mut fields = Fields::new();
-        if !self.headers.is_none()
-            && let Some(quota) = self.attempt(asked).outlook().quota
-        {
-            self.headers.add(&mut fields, &asked.resource, &quota);
-        }
-        fields
-    }
-
-    fn refuse(&self, asked: &Asked<'_>, block: &Block, is_grpc: bool) -> Answer {
-        let outlook: Outlook = self.attempt(asked).outlook();
-        let refusal = Refusal { resource: &asked.resource, block, outlook: &outlook, is_grpc };
-        let mut answer = Answer::to(&refusal);
-        if let Some(quota) = outlook.quota {
-            self.headers.add(&mut answer.fields, &asked.resource, &quota);
-        }
-        match &self.respond {
-            Some(respond) => respond(&refusal, answer),
-            None => answer,
-        }
-    }
-}
-
-/// Whether a path is one of gRPC: a service and a method.
-fn is_rpc(path: &str) -> bool {
-    let parts = path.strip_prefix('/').and_then(|path| path.split_once('/'));
-    parts.is_some_and(|(service, method)| {
-        !service.is_empty() && !method.is_empty() && !method.contains('/')
-    })
-}
-
 impl<R> Clone for Protect<R> {
     fn clone(&self) -> Self {
         Self {
@@ -301,16 +191,5 @@ impl<R> fmt::Debug for Protect<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut f = f.debug_struct("Protect");
         f.field("names", &self.names).field("headers", &self.headers).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_of_grpc_is_a_service_and_a_method() {
-        let paths = ["/a.B/C", "/a.B/", "/a.B", "//C", "/", "", "/a/b/c"];
-        assert_eq!(paths.map(is_rpc), [true, false, false, false, false, false, false]);
     }
 }
