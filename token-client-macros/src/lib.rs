@@ -8,7 +8,7 @@ use proc_macro::TokenStream;
 /// Makes an async function a guarded call: it is asked for before the function runs, and an `Err`
 /// and a panic count as errors.
 ///
-/// ```ignore
+/// ```text
 /// #[guard(resource = "create order", key = "order:create:{user_id}", fallback = later)]
 /// async fn create(engine: &Engine, user_id: u64) -> Result<Order, Refused> { … }
 /// ```
@@ -26,7 +26,7 @@ use proc_macro::TokenStream;
 ///
 /// The function is what this writes by hand:
 ///
-/// ```ignore
+/// ```text
 /// engine.entry(resource).args(&[key]).run(async move { … }).await
 /// ```
 #[proc_macro_attribute]

@@ -88,6 +88,26 @@ pub use outcome::{DecidedBy, Outcome, Reason, Verdict};
 pub use protocol::{Mode, Param, Status, Unit};
 pub use server_name::{ServerName, ServerNameError};
 pub use state::{ConnectionState, LinkError, NotReady};
+/// ```
+/// use token_client::{Engine, guard, limiter::local::Block};
+///
+/// /// What a caller is told.
+/// enum Failed {
+///     Refused(Block),
+///     SoldOut,
+/// }
+///
+/// impl From<Block> for Failed {
+///     fn from(block: Block) -> Self {
+///         Self::Refused(block)
+///     }
+/// }
+///
+/// #[guard(resource = "create order", key = "order:create:{user_id}")]
+/// async fn create(engine: &Engine, user_id: u64, left: u32) -> Result<u32, Failed> {
+///     left.checked_sub(1).ok_or(Failed::SoldOut)
+/// }
+/// ```
 #[cfg(feature = "macros")]
 pub use token_client_macros::guard;
 pub use what::What;

@@ -89,8 +89,13 @@ impl RateLimitHeaders {
                 add("ratelimit-policy", shown.policy());
             }
             Some(Draft::Eleven) => {
-                add("ratelimit-policy", shown.named_policy(name));
-                add("ratelimit", shown.named(name));
+                let mut policy = quoted(name);
+                let mut left = String::with_capacity(policy.len() + 16);
+                left.push_str(&policy);
+                shown.end_policy(&mut policy);
+                shown.end_left(&mut left);
+                add("ratelimit-policy", policy);
+                add("ratelimit", left);
             }
         }
         if self.with_x {
@@ -131,23 +136,35 @@ impl Shown {
         format!("{}{window}", self.limit)
     }
 
-    fn named_policy(self, name: &str) -> String {
-        let mut text = quoted(name);
-        let _ = write!(text, ";q={}", self.limit);
-        let _ = match self.window {
-            Some(window) => write!(text, ";w={window}"),
-            None => write!(text, ";qu=\"concurrent-requests\""),
-        };
-        text
+    /// What stands behind the name of a policy.
+    fn end_policy(self, text: &mut String) {
+        put(text, ";q=", self.limit);
+        match self.window {
+            Some(window) => put(text, ";w=", window),
+            None => text.push_str(";qu=\"concurrent-requests\""),
+        }
     }
 
-    fn named(self, name: &str) -> String {
-        let mut text = quoted(name);
-        let _ = write!(text, ";r={}", self.remaining);
+    /// The same for what is left of it.
+    fn end_left(self, text: &mut String) {
+        put(text, ";r=", self.remaining);
         if let Some(more_in) = self.more_in {
-            let _ = write!(text, ";t={more_in}");
+            put(text, ";t=", more_in);
         }
-        text
+    }
+}
+
+/// Appends a number without `write!`, which takes longer: this is done for every answer.
+fn put(text: &mut String, before: &str, number: u64) {
+    text.push_str(before);
+    let mut place = 1;
+    while number / place >= 10 {
+        place *= 10;
+    }
+    while place > 0 {
+        let digit = u8::try_from(number / place % 10).unwrap_or(0);
+        text.push(char::from(b'0' + digit));
+        place /= 10;
     }
 }
 
@@ -158,7 +175,7 @@ pub(super) fn whole_seconds(time: Duration) -> u64 {
 
 /// A string of a structured field (RFC 9651): what it can not hold is percent-encoded.
 fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 32);
+    let mut quoted = String::with_capacity(text.len() + 24);
     quoted.push('"');
     for byte in text.bytes() {
         match byte {
@@ -206,6 +223,15 @@ mod tests {
         let x = ["x-ratelimit-limit: 100", "x-ratelimit-remaining: 9", "x-ratelimit-reset: 30"];
         assert_eq!(fields(RateLimitHeaders::NONE.and_x(), "p", &QUOTA), x);
         assert!(fields(RateLimitHeaders::NONE, "p", &QUOTA).is_empty());
+    }
+
+    #[test]
+    fn a_number_is_put_as_it_is_written() {
+        for number in [0, 1, 9, 10, 101, 999, 1_000, INTEGER_MAX, u64::MAX] {
+            let mut text = String::new();
+            put(&mut text, "n=", number);
+            assert_eq!(text, format!("n={number}"));
+        }
     }
 
     #[test]

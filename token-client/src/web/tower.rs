@@ -43,6 +43,10 @@ use super::{
 /// goes away the service's future is dropped, which is no error.
 pub type GuardLayer = Protect<Parts>;
 
+// Of every answer, so they are not parsed each time.
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
 /// A service behind a [`GuardLayer`].
 #[derive(Clone, Debug)]
 pub struct GuardService<S> {
@@ -87,8 +91,8 @@ where
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let protect = Arc::clone(&self.protect);
+        let (parts, body) = request.into_parts();
         Box::pin(async move {
-            let (parts, body) = request.into_parts();
             let Admitted { mut guard, fields } = match protect.enter(&parts).await {
                 Ok(admitted) => admitted,
                 Err((answer, is_grpc)) => return Ok(refused(answer, is_grpc)),
@@ -147,7 +151,11 @@ fn refused<R: Body>(answer: Answer, is_grpc: bool) -> Response<GuardBody<R>> {
 /// Puts fields in place of those of the same name. What HTTP does not allow is left out.
 fn add(headers: &mut HeaderMap, fields: Fields) {
     for (name, value) in fields {
-        let name = HeaderName::from_bytes(name.as_bytes());
+        let name = match &*name {
+            "ratelimit" => Ok(RATELIMIT),
+            "ratelimit-policy" => Ok(RATELIMIT_POLICY),
+            name => HeaderName::from_bytes(name.as_bytes()),
+        };
         if let (Ok(name), Ok(value)) = (name, HeaderValue::try_from(value)) {
             headers.insert(name, value);
         }
