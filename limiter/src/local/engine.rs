@@ -127,7 +127,7 @@ impl LocalEngine {
     }
 
     #[inline(never)]
-    pub(super) fn add(&self, hash: u64, name: &str, resource_type: u8) -> Arc<Resource> {
+    fn add(&self, hash: u64, name: &str, resource_type: u8) -> Arc<Resource> {
         let most = u64::try_from(self.shared.settings.resources).unwrap_or(u64::MAX);
         let rules = self.shared.rules();
         let own = || (hash, Name::Own(name.into()));

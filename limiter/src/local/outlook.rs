@@ -12,7 +12,10 @@ use super::{
     resource::{Body, Name, Resource},
     stat::as_f64,
 };
-use crate::{Tick, sync::lock};
+use crate::{
+    Tick,
+    sync::{Arc, lock},
+};
 
 /// What rules would say to a call, without a trace that it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,22 +79,25 @@ impl Outlook {
 }
 
 impl LocalEngine {
-    /// What `call` can expect at `now`. Nothing is taken or counted, and a resource that was never
-    /// called is made as by a call.
+    /// What `call` can expect at `now`. Nothing is taken, counted or made.
     ///
     /// It is exact for flow rules, hot-parameter rules, breakers and a system rule on calls per
     /// second; of a rule that paces and warms up a retry may be later than need be. Gateway rules,
     /// user slots, rules on another resource and cluster rules are not looked at: who was refused
-    /// by one of these finds a retry of zero.
+    /// by one of these finds a retry of zero. Of a resource that shares counters, since it is above
+    /// the bound, only the rules are known, and what is left is all.
     #[must_use]
     pub fn outlook(&self, now: Tick, call: &Call<'_>) -> Outlook {
         if !self.shared.is_enabled() {
             return Outlook::FREE;
         }
-        let hash = self.resources.hash(call.resource);
-        let found = self.resources.get(hash, call.resource);
-        let resource = found.unwrap_or_else(|| self.add(hash, call.resource, call.resource_type));
-        resource.outlook(now, call)
+        match self.find(call.resource) {
+            Some(resource) => resource.outlook(now, call),
+            None => {
+                let (name, shared) = (Name::Own(call.resource.into()), Arc::clone(&self.shared));
+                Resource::new(name, 0, 0, shared).outlook(now, call)
+            }
+        }
     }
 
     /// Whether a rule is for the resource, by its name or by a pattern.
