@@ -10,7 +10,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("limiter", &[]),
     ("rule-sources", &["limiter"]),
     ("dashboard-api", &["limiter"]),
-    ("token-client", &["protocol", "limiter", "rule-sources"]),
+    ("token-client", &["protocol", "limiter", "rule-sources", "token-client-macros"]),
+    ("token-client-macros", &[]),
     ("token-server", &["protocol", "limiter", "rule-sources", "dashboard-api"]),
 ];
 

@@ -30,4 +30,5 @@ mod snapshot;
 mod switches;
 mod transcripts;
 mod vanished;
+mod web;
 mod windows;

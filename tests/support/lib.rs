@@ -8,6 +8,7 @@
 )]
 
 mod cable;
+mod http;
 mod in_process;
 mod java;
 mod process;
@@ -15,10 +16,12 @@ mod programs;
 mod realtime;
 mod rules;
 mod skip;
+mod text_codec;
 mod wait;
 mod wire;
 
 pub use cable::{Cable, Family, Relay};
+pub use http::{Http, HttpAnswer};
 pub use in_process::InProcess;
 pub use java::{JavaClient, JavaServer, Oracle, java_class_path};
 pub use process::{Process, server};
@@ -26,6 +29,7 @@ pub use programs::{example, token_server};
 pub use realtime::{Passed, Realtime};
 pub use rules::{flow_rule, param_rule, parsed};
 pub use skip::skip;
+pub use text_codec::TextCodec;
 pub use wait::{eventually, within};
 pub use wire::{Answer, Wire, flow_answers, flow_request, hex, ping_request, status, unhex};
 

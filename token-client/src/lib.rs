@@ -32,7 +32,9 @@
 //! * [`Listener`] hears of refusals, fallbacks and the connection; [`Metrics`] counts them.
 //! * [`Builder::embedded`] makes a client of an engine in the same process.
 //!
-//! [`Engine`] needs no server: it protects the process with Sentinel's local rules, by guards.
+//! [`Engine`] needs no server: it protects the process with Sentinel's local rules, by guards. With
+//! the feature `tower` or `actix` it guards the requests to a service (`web`), with `macros`
+//! functions by an attribute, `guard`.
 //!
 //! With the feature `tower` there are layers around it, for any `tower` service of HTTP requests, and
 //! with `reqwest` for a `reqwest::Client`: `outgoing` makes calls entries, `retry` sends again what was
@@ -42,6 +44,8 @@
 //! Servers may be ours or Sentinel's. The client does not read rule files, does not retry a call
 //! (the tokens may have been taken), and does not hold a call back unless a server says so.
 
+#[cfg(feature = "actix")]
+pub mod actix;
 #[cfg(feature = "tower")]
 pub mod adaptive;
 mod adjust;
@@ -83,6 +87,8 @@ mod state;
 mod sync;
 mod time;
 mod told;
+#[cfg(any(feature = "tower", feature = "actix"))]
+pub mod web;
 mod what;
 mod why;
 
@@ -101,8 +107,34 @@ pub use protocol::{Mode, Param, Status, Unit};
 pub use rule_sources;
 pub use server_name::{ServerName, ServerNameError};
 pub use state::{ConnectionState, LinkError, NotReady};
+/// ```
+/// use token_client::{Engine, guard, limiter::local::Block};
+///
+/// /// What a caller is told.
+/// enum Failed {
+///     Refused(Block),
+///     SoldOut,
+/// }
+///
+/// impl From<Block> for Failed {
+///     fn from(block: Block) -> Self {
+///         Self::Refused(block)
+///     }
+/// }
+///
+/// #[guard(resource = "create order", key = "order:create:{user_id}")]
+/// async fn create(engine: &Engine, user_id: u64, left: u32) -> Result<u32, Failed> {
+///     left.checked_sub(1).ok_or(Failed::SoldOut)
+/// }
+/// ```
+#[cfg(feature = "macros")]
+pub use token_client_macros::guard;
 pub use what::What;
 pub use why::{Unexplained, Usage, Why};
+
+// What `#[guard]` writes names this crate from outside.
+#[cfg(all(test, feature = "macros"))]
+extern crate self as token_client;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,8 @@
 //! A client against servers that are scripts: on real sockets where bytes matter, on a stopped
 //! clock where time does.
 
+#[cfg(feature = "actix")]
+mod actix;
 mod ask;
 mod embedded;
 mod enforced;
@@ -11,9 +13,13 @@ mod hold_leaks;
 mod lease;
 mod link;
 mod log;
+#[cfg(feature = "macros")]
+mod macros;
 mod many;
 mod net;
 mod peer;
 mod share;
 mod time;
+#[cfg(feature = "tower")]
+mod web;
 mod wire;

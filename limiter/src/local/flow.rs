@@ -3,6 +3,7 @@
 
 mod control;
 mod guard;
+mod outlook;
 mod related;
 
 use std::{sync::Arc, time::Duration};

@@ -6,10 +6,11 @@
 //! is held from the check to the take, so that check and take are one step; in the others calls
 //! only end.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
-    SystemKind, SystemStatus,
+    Retry, SystemKind, SystemStatus,
+    outlook::retry_at,
     stat::{Stat, as_f64},
     system::{self, SystemLimits},
 };
@@ -101,6 +102,20 @@ impl Inbound {
             min_rt: sum.min_rt(),
         };
         limits.check(&reading, status, n)
+    }
+
+    /// When `n` more tokens may come in.
+    pub(super) fn retry(&self, now: Tick, n: u32) -> Retry {
+        let free = Retry::After(Duration::ZERO);
+        let Some(sum) = self.others(SHARDS, now) else { return free };
+        let coming = sum.coming();
+        match self.check(sum, &Stat::default(), n) {
+            Ok(()) => free,
+            Err(SystemKind::Qps) => {
+                retry_at(now, n.into(), self.system.hold().limits.qps(), coming)
+            }
+            Err(_) => Retry::Unknown,
+        }
     }
 
     /// All nodes together.

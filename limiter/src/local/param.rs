@@ -22,6 +22,7 @@ mod golden;
 mod keyed;
 #[cfg(test)]
 mod model;
+mod outlook;
 mod pace;
 mod reload;
 mod rule;

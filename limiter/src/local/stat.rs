@@ -165,6 +165,20 @@ impl Stat {
         self.booked == 0 || as_f64(self.head.pass + self.booked + n) <= count
     }
 
+    /// How many more tokens may pass in the second window, and in the one that ends with the next
+    /// bucket if something is booked there.
+    pub(crate) fn room(&self, count: f64) -> f64 {
+        let next = if self.booked == 0 { 0 } else { self.head.pass + self.booked };
+        count - as_f64(self.passed().max(next))
+    }
+
+    /// What will count as passed in the second window from each of the ticks on at which that
+    /// changes, if nothing comes.
+    pub(crate) fn coming(&self) -> [(Tick, u64); 3] {
+        let at = |buckets: u64| Tick(self.head_end.saturating_add(buckets * BUCKET_NS));
+        [(at(0), self.head.pass + self.booked), (at(1), self.booked), (at(2), 0)]
+    }
+
     /// Borrows `n` tokens from the next bucket if the window that ends there allows them, and
     /// gives the time until it begins (`StatisticNode.tryOccupyNext`). At the exact start of a
     /// bucket the wait would be a whole one, which is Sentinel's time-out.

@@ -113,6 +113,11 @@ impl SystemLimits {
         *self != Self::NONE
     }
 
+    /// Calls a second; infinite without a limit.
+    pub(crate) const fn qps(&self) -> f64 {
+        self.qps
+    }
+
     /// Limits that are set.
     pub(crate) fn len(&self) -> usize {
         let limits = [self.qps, self.threads, self.avg_rt_ms, self.load, self.cpu];

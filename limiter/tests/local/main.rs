@@ -18,6 +18,7 @@ mod idle;
 mod life;
 mod loading;
 mod nodes;
+mod outlook;
 mod pairs;
 mod promises;
 mod racing;

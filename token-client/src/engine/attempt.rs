@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use limiter::{
-    local::{Arg, Block, Call, ContextHandle, EntryType, GatewayRequest, Step, Trace},
+    local::{Arg, Block, Call, ContextHandle, EntryType, GatewayRequest, Outlook, Step, Trace},
     rule::ResourceMode,
 };
 use tokio::time::sleep;
@@ -109,6 +109,14 @@ impl<'a> Attempt<'a> {
     pub fn traced(mut self, trace: &'a mut Trace) -> Self {
         self.call = self.call.trace(trace);
         self
+    }
+
+    /// What the call can expect now, without asking for it: how much is left, and when it may be
+    /// made; see
+    /// [`limiter::local::LocalEngine::outlook`].
+    #[must_use]
+    pub fn outlook(&self) -> Outlook {
+        self.engine.local().outlook(self.engine.now(), &self.call)
     }
 
     /// Asks for the call, and waits as long as rules make it wait, without blocking the thread.

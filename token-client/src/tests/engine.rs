@@ -35,7 +35,7 @@ impl Clock for RuntimeClock {
 }
 
 /// An engine with the flow rules of a JSON list.
-fn with_flow(rules: &str) -> Engine {
+pub(super) fn with_flow(rules: &str) -> Engine {
     super::log::keep();
     let engine = Engine::with_clock(LocalSettings::default(), Arc::new(RuntimeClock(now())));
     let rules = parse(rules, "test", "", Contents::Flow, false).unwrap().rules.flow;
@@ -44,12 +44,12 @@ fn with_flow(rules: &str) -> Engine {
     engine
 }
 
-fn node(engine: &Engine, resource: &str) -> NodeReading {
+pub(super) fn node(engine: &Engine, resource: &str) -> NodeReading {
     engine.local().node(engine.now(), resource).unwrap_or_default()
 }
 
 /// Calls in progress, that ended, and that ended with an error.
-fn ended(engine: &Engine, resource: &str) -> (i64, u64, u64) {
+pub(super) fn ended(engine: &Engine, resource: &str) -> (i64, u64, u64) {
     let node = node(engine, resource);
     (node.threads, node.total_success, node.total_exception)
 }

@@ -1,5 +1,7 @@
 //! A bucket of tokens for each value: `ParamFlowChecker.passDefaultLocalCheck`.
 
+use std::time::Duration;
+
 use super::keyed::{Answer, Decide};
 use crate::{Tick, cluster::values::Measure, rule::ParamRule};
 
@@ -65,6 +67,26 @@ impl Decide for Bucket {
         }
         *level = Level { since, used };
         Answer::Pass
+    }
+
+    fn retry(self, level: &Level, now: Tick, n: u32) -> Option<Duration> {
+        let passed = now.0.saturating_sub(level.since.0);
+        let missing = (level.used.saturating_add(n.into())).saturating_sub(self.capacity);
+        if missing == 0 {
+            return Some(Duration::ZERO);
+        }
+        let period = u128::from(self.period_ns);
+        let enough = (u128::from(missing) * period).div_ceil(u128::from(self.limit));
+        let due = u64::try_from(enough.max(period + 1)).ok()?;
+        Some(Duration::from_nanos(due.saturating_sub(passed)))
+    }
+
+    fn room(self, level: &Level, now: Tick) -> (u64, u64) {
+        let passed = now.0.saturating_sub(level.since.0);
+        let back = if passed > self.period_ns { self.refill(passed) } else { 0 };
+        let used = level.used.saturating_sub(back);
+        let remaining = if self.limit == 0 { 0 } else { self.capacity.saturating_sub(used) };
+        (self.limit, remaining)
     }
 }
 

@@ -42,6 +42,13 @@ pub(super) trait Decide: Measure {
     /// Takes `n` tokens, at least one, for which [`Self::may_pass`]. What is refused changes
     /// nothing.
     fn ask(self, counter: &mut Self::Counter, now: Tick, n: u32) -> Answer;
+
+    /// Time until `n` tokens, for which [`Self::may_pass`], are not refused if nobody else asks;
+    /// `None`: beyond the end of time.
+    fn retry(self, counter: &Self::Counter, now: Tick, n: u32) -> Option<Duration>;
+
+    /// The limit, and how many tokens more pass at once.
+    fn room(self, counter: &Self::Counter, now: Tick) -> (u64, u64);
 }
 
 /// Values with a threshold of their own are always there; others come and go.
@@ -103,6 +110,14 @@ impl<D: Decide> Keyed<D> {
             }
         };
         numbers.ask(counter, now, n)
+    }
+
+    /// The numbers for a value, and what it has used.
+    pub(super) fn look(&self, key: KeyRef<'_>) -> (D, &D::Counter) {
+        match self.items.get(&key) {
+            Some((numbers, counter)) => (*numbers, counter),
+            None => (self.numbers, self.values.peek(self.values.at(key))),
+        }
     }
 
     /// Forgets idle values; true when there may be more.

@@ -68,6 +68,20 @@ impl Decide for Pace {
         *turn = Turn { at, widest: turn.widest.max(n) };
         if wait.is_zero() { Answer::Pass } else { Answer::Wait(wait) }
     }
+
+    fn retry(self, turn: &Turn, now: Tick, n: u32) -> Option<Duration> {
+        if turn.widest == 0 {
+            return Some(Duration::ZERO);
+        }
+        let wait = turn.at.0.checked_add(self.cost_ns(n))?.saturating_sub(now.0);
+        // A wait of the longest is too long already, but no wait never is.
+        Some(Duration::from_nanos(wait.saturating_sub(self.longest_ns.saturating_sub(1))))
+    }
+
+    fn room(self, turn: &Turn, now: Tick) -> (u64, u64) {
+        let goes = self.limit > 0 && self.retry(turn, now, 1) == Some(Duration::ZERO);
+        (self.limit, u64::from(goes))
+    }
 }
 
 impl Measure for Pace {

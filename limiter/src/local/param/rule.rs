@@ -64,7 +64,7 @@ impl Check {
 }
 
 impl Limits {
-    fn of(&self, key: KeyRef<'_>) -> u64 {
+    pub(super) fn of(&self, key: KeyRef<'_>) -> u64 {
         self.items.get(&key).copied().unwrap_or(self.limit)
     }
 }

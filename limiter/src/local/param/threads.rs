@@ -86,10 +86,18 @@ impl Threads {
         }
         let at = self.locate(key, now, room);
         self.overflow_uses += u64::from(at == At::Shared);
+        self.open_at(at) < limit
+    }
+
+    /// Calls in progress that count for the value.
+    pub(super) fn open_of(&self, key: KeyRef<'_>) -> u64 {
+        self.open_at(self.values.at(key))
+    }
+
+    fn open_at(&self, at: At) -> u64 {
         let (calls, shared) = (self.values.peek(at), self.values.peek(At::Shared));
         let beside = at != At::Shared && calls.flood > 0 && calls.flood == shared.flood;
-        let open = u64::from(calls.open) + if beside { u64::from(shared.open) } else { 0 };
-        open < limit
+        u64::from(calls.open) + if beside { u64::from(shared.open) } else { 0 }
     }
 
     /// A call with the value begins; says where it is counted.
