@@ -9,7 +9,7 @@ mod hold;
 mod hold_leaks;
 mod lease;
 mod link;
-mod log;
+pub(crate) mod log;
 mod many;
 mod net;
 mod peer;
