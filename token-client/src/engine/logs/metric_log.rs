@@ -11,6 +11,7 @@ use std::{
 };
 
 use limiter::local::Second;
+use tracing::warn;
 
 use super::{
     index,
@@ -108,7 +109,10 @@ impl MetricLog {
                 return Err(error);
             }
         };
-        self.remove_oldest()?;
+        if let Err(error) = self.remove_oldest() {
+            // Nothing that keeps this one from being written, or each try would make a further file.
+            warn!(dir = %self.dir.display(), %error, "an old metric log can not be removed");
+        }
         Ok(Open { path, log, index, len: 0, index_len: 0, date, last: 0 })
     }
 
