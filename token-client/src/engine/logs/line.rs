@@ -48,18 +48,8 @@ impl MetricLine {
     /// The line as Sentinel's `metric` command answers it, without an end.
     #[must_use]
     pub fn thin(&self) -> String {
-        let mut out = String::new();
-        self.write_thin(&mut out);
-        out
-    }
-
-    fn write_thin(&self, out: &mut String) {
-        push(out, format_args!("{}|{}|", self.timestamp_ms, spelled(&self.resource)));
-        push_numbers(out, self.numbers());
-    }
-
-    const fn numbers(&self) -> [u64; 8] {
-        [
+        let mut out = format!("{}|{}|", self.timestamp_ms, spelled(&self.resource));
+        let numbers = [
             self.pass,
             self.block,
             self.success,
@@ -68,7 +58,9 @@ impl MetricLine {
             self.occupied,
             self.concurrency,
             self.classification,
-        ]
+        ];
+        push_numbers(&mut out, numbers);
+        out
     }
 
     /// Reads a line of a log, without its end; `None` for what is none. The last three fields may be

@@ -1,11 +1,9 @@
 //! Seconds as people read them, in the time zone of the machine.
 
-use std::fmt;
+use std::{fmt, time::UNIX_EPOCH};
 
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 use limiter::Clock;
-
-use std::time::UNIX_EPOCH;
 
 /// The time zone that logs are in.
 #[derive(Clone, Debug)]

@@ -275,28 +275,42 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_fails_leaves_nothing_behind_and_the_next_succeeds() {
+    fn what_a_failed_write_has_left_is_cut_off_and_the_file_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = log(dir.path(), 1_000, 6);
+        let one = counted(1);
+        log.write(1_700_000_000, &[("a", 1, &one)]).unwrap();
+        // As of a disk that is full before the lines are written.
+        let open = log.open.as_mut().unwrap();
+        open.index.write_all(&index::record(1_700_000_001, open.len)).unwrap();
+        open.log.write_all(b"17000000").unwrap();
+        assert!(open.cut_off());
+        log.write(1_700_000_001, &[("a", 1, &one)]).unwrap();
+        let text = "1700000000000|2023-11-14 22:13:20|a|1|0|1|1|12|0|0|1\n\
+                    1700000001000|2023-11-14 22:13:21|a|1|0|1|1|12|0|0|1\n";
+        let expected = [
+            ("2023-11-14".into(), text.into()),
+            ("2023-11-14.idx".into(), index_of_records(&[(1_700_000_000, 0), (1_700_000_001, 53)])),
+        ];
+        assert_eq!(files(dir.path()), expected);
+    }
+
+    #[test]
+    fn what_can_not_be_cut_off_is_followed_by_a_new_file() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = log(dir.path(), 1_000, 6);
         let one = counted(1);
         log.write(1_700_000_000, &[("a", 1, &one)]).unwrap();
         let whole = files(dir.path());
-        // As a full disk would: the index takes its record, the log nothing.
+        // A file that takes nothing and can not be cut.
         let open = log.open.as_mut().unwrap();
-        let log_file = open.log.try_clone().unwrap();
         open.log = File::open(&open.path).unwrap();
         log.write(1_700_000_001, &[("a", 1, &one)]).unwrap_err();
-        if let Some(open) = &mut log.open {
-            open.log = log_file;
-        }
-        assert_eq!(&files(dir.path())[0], &whole[0]);
         log.write(1_700_000_001, &[("a", 1, &one)]).unwrap();
-        let lines: usize = files(dir.path())
-            .iter()
-            .filter(|(name, _)| !name.ends_with(".idx"))
-            .map(|(_, text)| text.iter().filter(|byte| **byte == b'\n').count())
-            .sum();
-        assert_eq!(lines, 2);
+        let files = files(dir.path());
+        assert_eq!(files[0], whole[0]);
+        assert_eq!(names(dir.path())[..2], ["2023-11-14", "2023-11-14.1"]);
+        assert_eq!(files[1].1.len(), 53);
     }
 
     #[test]
