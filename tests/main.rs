@@ -17,6 +17,7 @@ mod guava;
 mod hostile;
 mod java_client;
 mod leases;
+mod logs_java;
 mod overload;
 mod pacing;
 mod process;

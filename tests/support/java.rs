@@ -119,7 +119,13 @@ impl Oracle {
     /// Starts the program of this class.
     #[must_use]
     pub fn start(class_path: &str, class: &str) -> Self {
-        Self(Process::start(java(class_path).arg(class)))
+        Self::start_with(class_path, class, &[])
+    }
+
+    /// The same with flags for Java.
+    #[must_use]
+    pub fn start_with(class_path: &str, class: &str, flags: &[&str]) -> Self {
+        Self(Process::start(java(class_path).args(flags).arg(class)))
     }
 
     /// The answer to a line; empty when it is no question.

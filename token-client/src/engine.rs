@@ -4,6 +4,7 @@ mod attempt;
 mod cluster;
 mod guard;
 mod keep;
+mod logs;
 mod metrics;
 mod rules;
 mod system;
@@ -21,6 +22,7 @@ pub use self::{
     attempt::{Attempt, NotNow, RunError},
     cluster::ClusterMode,
     guard::Guard,
+    logs::{LogSettings, MetricLine, MetricSearch},
     system::SystemReader,
 };
 

@@ -97,7 +97,10 @@ pub use all::AllAnswer;
 pub use answer::{Answer, BadCall, Extension, NoAnswer, Pong};
 pub use builder::{BuildError, Builder};
 pub use client::Client;
-pub use engine::{Attempt, ClusterMode, Engine, Guard, NotNow, RunError, SystemReader};
+pub use engine::{
+    Attempt, ClusterMode, Engine, Guard, LogSettings, MetricLine, MetricSearch, NotNow, RunError,
+    SystemReader,
+};
 pub use hold::{Held, Refused};
 pub use limiter;
 pub use listener::{Listener, RuleId};

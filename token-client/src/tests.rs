@@ -12,7 +12,7 @@ mod hold;
 mod hold_leaks;
 mod lease;
 mod link;
-mod log;
+pub(crate) mod log;
 #[cfg(feature = "macros")]
 mod macros;
 mod many;

@@ -2,10 +2,13 @@
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
-use super::SystemKind;
-use crate::rule::{
-    AuthorityRule, AuthorityStrategy, ClusterConfig, DegradeGrade, DegradeRule, FlowRule, Grade,
-    ParamRule,
+use super::{Seen, SystemKind, arg::values_at};
+use crate::{
+    Param,
+    rule::{
+        AuthorityRule, AuthorityStrategy, ClusterConfig, DegradeGrade, DegradeRule, FlowRule,
+        Grade, ParamRule,
+    },
 };
 
 /// Which kind of check refused.
@@ -72,8 +75,18 @@ impl Block {
         }
     }
 
+    /// The values of the argument by which a hot-parameter rule refused `call`; `None` for every
+    /// other refusal, those of gateway rules too.
+    #[must_use]
+    pub fn argument<'a>(&self, call: &Seen<'a>) -> Option<&'a [Param<'a>]> {
+        match &self.0 {
+            By::Param(rule) => values_at(call.args, rule.param_idx),
+            _ => None,
+        }
+    }
+
     /// What the block log has for `limitApp`: that of a flow rule, the refused caller, the limit of
-    /// the system; else `default`.
+    /// the system; else `default`. For a hot-parameter rule it has the [argument](Self::argument).
     #[must_use]
     pub fn limit_app(&self) -> &str {
         match &self.0 {

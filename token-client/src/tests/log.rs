@@ -102,13 +102,13 @@ thread_local! {
 
 /// Keeps what each thread logs from now on. Every test begins with it, also those that do not look
 /// at the log: a line that is first written while nobody listens may never be heard of again.
-pub(super) fn keep() {
+pub(crate) fn keep() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| tracing::subscriber::set_global_default(Keeper).expect("the only one"));
 }
 
 /// The lines that this thread has written since the last call, each `LEVEL message field=value …`.
-pub(super) fn lines() -> Vec<String> {
+pub(crate) fn lines() -> Vec<String> {
     LINES.take()
 }
 
