@@ -1,5 +1,10 @@
 //! What the documents name exists, and each claim names something.
 
+mod alerts;
+mod exported;
+mod links;
+mod runbook;
+
 use std::{
     collections::BTreeSet,
     fs,
@@ -8,6 +13,13 @@ use std::{
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The text of a document, by its path from the root.
+fn read(path: &str) -> String {
+    let text = fs::read_to_string(root().join(path));
+    assert!(text.is_ok(), "{path}: {text:?}");
+    text.unwrap()
 }
 
 /// All functions in a folder's Rust files, each with the name of its file.
@@ -57,7 +69,7 @@ fn is_shown(claim: &str) -> bool {
 
 fn guide() -> String {
     // Bold would be an emphasis of nothing.
-    fs::read_to_string(root().join("docs/choosing.md")).unwrap().replace("**", "")
+    read("docs/choosing.md").replace("**", "")
 }
 
 #[test]
@@ -81,7 +93,7 @@ fn every_test_that_the_guide_to_choosing_names_exists() {
 
 #[test]
 fn every_section_of_the_benchmarks_that_the_guide_to_choosing_names_exists() {
-    let benchmarks = fs::read_to_string(root().join("docs/benchmarks.md")).unwrap();
+    let benchmarks = read("docs/benchmarks.md");
     let headlines: Vec<_> =
         benchmarks.lines().filter_map(|line| line.strip_prefix("## ")).collect();
     let guide = guide();

@@ -37,3 +37,8 @@ pub use wire::{Answer, Wire, flow_answers, flow_request, hex, ping_request, stat
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 mod readme {}
+
+/// Compiles the Rust of the guide for who comes from Sentinel.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/from-sentinel.md")]
+mod from_sentinel {}
