@@ -177,6 +177,16 @@ pub(super) fn whole_seconds(time: Duration) -> u64 {
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 24);
     quoted.push('"');
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')) {
+        quoted.push_str(text);
+    } else {
+        quote(text, &mut quoted);
+    }
+    quoted.push('"');
+    quoted
+}
+
+fn quote(text: &str, quoted: &mut String) {
     for byte in text.bytes() {
         match byte {
             b'"' | b'\\' => quoted.extend(['\\', byte.into()]),
@@ -186,8 +196,6 @@ fn quoted(text: &str) -> String {
             }
         }
     }
-    quoted.push('"');
-    quoted
 }
 
 #[cfg(test)]
