@@ -124,8 +124,8 @@ impl LocalEngine {
     /// very many resources it looks at 8 192 or some more each time.
     ///
     /// A resource that is gone is like one that was never called. Rules that match it, by a pattern
-    /// or by default, keep it while they remember something: a breaker that is not closed, a
-    /// service that is not cold.
+    /// or by default, keep it while they remember something: a breaker that is not closed, until a
+    /// time window after it would let a probe through, or a service that is not cold.
     pub fn tidy(&self, now: Tick) {
         let rules = self.shared.rules();
         self.resources.tidy(|resource| resource.rest(now) && !rules.need(&resource.name));
