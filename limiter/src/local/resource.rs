@@ -199,13 +199,8 @@ impl Body {
         let param: Vec<_> = rules.param.of(name).cloned().collect();
         hot::replace(&mut self.hot, &param, room);
         self.flow.replace(name.text(), rules.flow.of(name).cloned().collect());
-        let own: Vec<_> = rules.degrade.of(name).cloned().collect();
-        let default = &rules.default_degrade;
-        if own.is_empty() && !default.excluded.contains(name.text()) {
-            self.breakers.replace(default.rules.clone(), true);
-        } else {
-            self.breakers.replace(own, false);
-        }
+        let (degrade, is_default) = rules.breakers_of(name);
+        self.breakers.replace(degrade, is_default);
     }
 }
 

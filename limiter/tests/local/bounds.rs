@@ -62,6 +62,24 @@ fn what_resources_above_the_bound_share_is_read_with_all_others() {
 }
 
 #[test]
+fn a_resource_above_the_bound_that_has_no_default_breakers_does_not_share_any() {
+    let engine = small(r#"[{"resource": "/x/.*", "regex": true, "count": 9}]"#);
+    let rules = r#"[{"resource": "*", "grade": 2, "count": 0, "timeWindow": 9,
+                     "minRequestAmount": 1}]"#;
+    let rules = parse_degrade(rules, "test").unwrap().rules;
+    engine.load_default_degrade(rules, &["free", "/x/.*", OVERFLOW]);
+    assert!(passes(&engine, 0, "a") && passes(&engine, 0, "b"));
+    for (name, other) in [("c", "d"), ("/x/1", "/x/2")] {
+        pass(engine.enter(at(0), Call::new(name))).fail();
+        assert!(!passes(&engine, 0, other), "excluded is a name, not what is spelled like it");
+    }
+    for name in ["free", "/x/.*", OVERFLOW] {
+        pass(engine.enter(at(0), Call::new(name))).fail();
+        assert!(passes(&engine, 0, name), "{name}");
+    }
+}
+
+#[test]
 fn a_resource_that_matches_several_patterns_is_held_to_each() {
     let engine = small(
         r#"[{"resource": "/x/.*", "regex": true, "count": 9},
