@@ -6,6 +6,7 @@ use super::{
     Block, Call, LocalEngine,
     block::By,
     flow::{Ask, FlowPlace, FlowVerdict},
+    observer::Telling,
     passage::{lock_ready, seat},
 };
 use crate::Tick;
@@ -73,7 +74,10 @@ impl LocalEngine {
         };
         body.nodes.each(seat, |stat| stat.block(n));
         drop(state);
-        self.shared.tell(|observer| observer.blocked(now, &call.seen(context), &block));
+        let mut telling = Telling::default();
+        let seen = call.seen(context);
+        self.shared.tell(&mut telling, |observer| observer.blocked(now, &seen, &block));
+        telling.end();
         Checked::Blocked(block)
     }
 }

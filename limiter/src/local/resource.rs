@@ -9,6 +9,7 @@ use super::{
     flow::{FlowGuards, RelatedReading},
     hot::{self, Gateway, HeldList},
     node::Nodes,
+    observer::Telling,
     open::OpenList,
     param::HotRules,
     rules::Rules,
@@ -206,12 +207,14 @@ impl Body {
 
 impl Resource {
     /// Tells whoever wants to know what breakers did.
-    pub(super) fn tell(&self, now: Tick, turned: &mut Turned) {
+    pub(super) fn tell(&self, now: Tick, turned: &mut Turned, telling: &mut Telling) {
         if turned.is_empty() {
             return;
         }
         for (rule, from, to) in turned.drain(..) {
-            self.shared.tell(|observer| observer.turned(now, self.name.text(), &rule, from, to));
+            self.shared.tell(telling, |observer| {
+                observer.turned(now, self.name.text(), &rule, from, to);
+            });
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{
     chain::Chain,
     context::{Context, Entrance},
     inbound::Inbound,
-    observer::tell,
+    observer::Telling,
     param::Counted,
     rules::Rules,
 };
@@ -144,9 +144,9 @@ impl Shared {
     }
 
     /// Tells each observer.
-    pub(super) fn tell(&self, what: impl Fn(&dyn Observer)) {
+    pub(super) fn tell(&self, telling: &mut Telling, what: impl Fn(&dyn Observer)) {
         for observer in self.observers.hold().iter() {
-            tell(|| what(&**observer));
+            telling.tell(|| what(&**observer));
         }
     }
 
