@@ -1,6 +1,6 @@
 //! One resource: everything that is known of it, behind one lock.
 
-use std::sync::Arc;
+use std::{sync::Arc, thread};
 
 use super::{
     OVERFLOW, Shared,
@@ -96,13 +96,24 @@ impl Resource {
         Self { name, hash, resource_type, shared, state: Mutex::default() }
     }
 
-    /// Gives back what is idle, and says whether that is all of it.
-    pub(super) fn rest(&self, now: Tick) -> bool {
-        let body = &mut lock(&self.state).body;
-        let before = body.nodes.extra();
-        let is_all = body.rest(now);
-        self.shared.release_nodes(before - body.nodes.extra());
-        is_all
+    /// Gives back what is idle, and says whether that is all of it. Of many hot values it takes
+    /// part after part, as many as are left of `parts`.
+    pub(super) fn rest(&self, now: Tick, parts: &mut u32) -> bool {
+        loop {
+            let mut state = lock(&self.state);
+            let body = &mut state.body;
+            if body.tidy_values(now) && *parts > 0 {
+                *parts -= 1;
+                drop(state);
+                // Or calls that wait for the lock would find it taken again.
+                thread::yield_now();
+                continue;
+            }
+            let before = body.nodes.extra();
+            let is_all = body.rest(now);
+            self.shared.release_nodes(before - body.nodes.extra());
+            return is_all;
+        }
     }
 
     /// What a rule of another resource compares with.
@@ -142,14 +153,18 @@ impl State {
 }
 
 impl Body {
-    /// Gives back what is idle at `now`. True when that is all, so that a new resource would show
-    /// and decide the same.
-    pub(super) fn rest(&mut self, now: Tick) -> bool {
+    /// Gives back a part of the hot values that are idle at `now`; true when there may be more.
+    fn tidy_values(&mut self, now: Tick) -> bool {
         let now = self.see(now);
-        let gateway = self.gateway.as_mut();
-        for hot in self.hot.iter_mut().chain(gateway.map(|gateway| &mut gateway.hot)) {
-            hot.tidy(now);
-        }
+        let of_gateway = self.gateway.as_mut().map(|gateway| &mut gateway.hot);
+        let all = self.hot.iter_mut().chain(of_gateway);
+        all.fold(false, |more, hot| hot.tidy(now) | more)
+    }
+
+    /// Gives back what else is idle at `now`. True when that is all, so that a new resource would
+    /// show and decide the same.
+    fn rest(&mut self, now: Tick) -> bool {
+        let now = self.see(now);
         if !self.nodes.rest(now) || self.open.oldest().is_some() {
             return false;
         }

@@ -170,6 +170,29 @@ fn names_that_fail_once_do_not_fill_the_bound_with_open_breakers() {
 }
 
 #[test]
+fn a_flood_of_hot_values_is_given_back_in_seconds_and_not_at_once() {
+    let settings = LocalSettings { values_bytes: 4 << 20, ..LocalSettings::default() };
+    let engine = Arc::new(LocalEngine::new(settings));
+    let rules = r#"[{"resource": "flooded", "paramIdx": 0, "count": 5},
+                    {"resource": "other", "paramIdx": 0, "count": 5}]"#;
+    engine.load_param(parse(rules, "test", "", Contents::Param, false).unwrap().rules.param);
+    let asks = |ms, resource, value| {
+        let args = [Arg::One(Param::Int(value))];
+        matches!(engine.enter(at(ms), Call::new(resource).args(&args)), Step::Passed(_))
+    };
+    let passed = (0..100_000).filter(|value| asks(0, "flooded", *value)).count();
+    assert!((40_000..100_000).contains(&passed), "{passed} found room");
+    engine.tidy(at(2_000));
+    let left = engine.params(at(2_000), "flooded").values;
+    assert!((5_000..passed - 30_000).contains(&left), "{left} of {passed} are left");
+    for second in 3..7 {
+        engine.tidy(at(second * 1_000));
+    }
+    assert_eq!(engine.params(at(6_000), "flooded").values, 0);
+    assert!((0..5_000).all(|value| asks(6_000, "other", value)), "each has room for its own");
+}
+
+#[test]
 fn idle_origins_and_contexts_of_a_busy_resource_make_room_for_others() {
     let settings = LocalSettings { origins: 2, nodes: 4, contexts: 9, ..LocalSettings::default() };
     let engine = Arc::new(LocalEngine::new(settings));
