@@ -1,14 +1,13 @@
 //! Which nodes a call counts in.
 
-use crate::{
-    local::{
-        Call, OVERFLOW,
-        context::Context,
-        node::{NONE, Seat},
-        resource::Body,
-        shared::{Above, Shared},
-    },
-    sync::Arc,
+use std::sync::Arc;
+
+use crate::local::{
+    Call, OVERFLOW,
+    context::Context,
+    node::{NONE, Seat},
+    resource::Body,
+    shared::{Above, Shared},
 };
 
 /// Finds the nodes of a call, or makes them.
