@@ -146,7 +146,7 @@ impl Nodes {
         is_idle && self.extra() == 0
     }
 
-    /// The name of an origin, to keep: that of its node, if it has one of its own.
+    /// The name of an origin, to keep: that of its node, if it has one of its own; else a copy.
     pub(super) fn origin_name(&self, at: u32, origin: &str) -> Arc<str> {
         let place = self.origins.binary_search_by_key(&at, |origin| origin.number);
         match place.ok().and_then(|place| self.origins.get(place)) {
