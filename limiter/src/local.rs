@@ -56,6 +56,7 @@ mod settings;
 mod shared;
 mod slot;
 mod stat;
+mod stay;
 mod step;
 mod system;
 mod trace;

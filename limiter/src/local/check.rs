@@ -40,7 +40,7 @@ impl LocalEngine {
         }
         let call = Call::new(resource).count(n);
         let context = self.shared.default_context();
-        let resource = self.resource(&call);
+        let resource = self.resource(&call, now);
         let mut state = lock_ready(self, &resource, &call, &mut None, true, now);
         let body = &mut state.body;
         let now = body.see(now);

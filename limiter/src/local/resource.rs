@@ -13,6 +13,7 @@ use super::{
     open::OpenList,
     param::HotRules,
     rules::Rules,
+    stay::Stay,
 };
 use crate::{
     Tick,
@@ -72,6 +73,8 @@ pub(super) struct Body {
     pub(super) held: HeldList,
     pub(super) flow: FlowGuards,
     pub(super) breakers: Breakers,
+    /// Of a resource that stands for others.
+    stay: Stay,
 }
 
 impl Name {
@@ -114,6 +117,22 @@ impl Resource {
             self.shared.release_nodes(before - body.nodes.extra());
             return is_all;
         }
+    }
+
+    /// Names share this since there is no room for their own.
+    pub(super) fn share(&self) {
+        lock(&self.state).body.stay.begin();
+    }
+
+    /// Whether names go on to share this, now that there is room for their own.
+    pub(super) fn stays_shared(&self, now: Tick) -> bool {
+        let mut state = lock(&self.state);
+        state.refresh(self);
+        let body = &mut state.body;
+        let now = body.see(now);
+        // Where no rule remembers anything nobody has a limit twice.
+        let is_seen = body.remembers() && (body.nodes.cluster.is_seen(now) || !body.forgot(now));
+        is_seen && body.stay.goes_on(now)
     }
 
     /// What a rule of another resource compares with.
@@ -172,6 +191,11 @@ impl Body {
         if let Some(gateway) = &mut self.gateway {
             gateway.held = HeldList::default();
         }
+        self.forgot(now)
+    }
+
+    /// Whether nothing that rules remember counts any more.
+    fn forgot(&self, now: Tick) -> bool {
         self.each_hot().all(|hot| hot.is_idle(now))
             && self.flow.is_idle(now)
             && self.breakers.iter().all(|breaker| breaker.is_idle(now))
