@@ -57,6 +57,7 @@ mod settings;
 mod shared;
 mod slot;
 mod stat;
+mod stay;
 mod step;
 mod system;
 mod trace;

@@ -1,5 +1,7 @@
 //! A call that a token server is to decide.
 
+use std::sync::Arc;
+
 use super::{
     LocalEngine, Step, Waiting,
     arg::values_at,
@@ -8,7 +10,6 @@ use super::{
 use crate::{
     Param, Tick,
     rule::{FlowRule, ParamRule},
-    sync::Arc,
 };
 
 /// A call that stands at a rule with `clusterMode`: whoever reaches a token server asks it, keeps

@@ -116,9 +116,13 @@ impl Breaker {
         }
     }
 
-    /// Whether nothing that it remembers counts at `now`: it is closed, and its window is over.
+    /// Whether nothing that it remembers counts at `now`: its window is over, and it is closed, or
+    /// would have let a probe through for a whole time window. A breaker that nobody calls stays
+    /// open for ever, and the resources of names that fail once and never come back would fill
+    /// their bound.
     pub(crate) fn is_idle(&self, now: Tick) -> bool {
-        matches!(self.state, State::Closed) && self.window.is_over(now)
+        let is_forgiven = self.retry_at().is_none_or(|retry_at| now >= self.next_retry(retry_at));
+        is_forgiven && self.window.is_over(now)
     }
 
     /// The probe did not run to its end: a later check refused it, or its caller went away. The

@@ -6,6 +6,7 @@ use super::{
     Block, Call, LocalEngine,
     block::By,
     flow::{Ask, FlowPlace, FlowVerdict},
+    observer::Telling,
     passage::{lock_ready, seat},
 };
 use crate::Tick;
@@ -39,7 +40,7 @@ impl LocalEngine {
         }
         let call = Call::new(resource).count(n);
         let context = self.shared.default_context();
-        let resource = self.resource(&call);
+        let resource = self.resource(&call, now);
         let mut state = lock_ready(self, &resource, &call, &mut None, true, now);
         let body = &mut state.body;
         let now = body.see(now);
@@ -73,7 +74,10 @@ impl LocalEngine {
         };
         body.nodes.each(seat, |stat| stat.block(n));
         drop(state);
-        self.shared.tell(|observer| observer.blocked(now, &call.seen(context), &block));
+        let mut telling = Telling::default();
+        let seen = call.seen(context);
+        self.shared.tell(&mut telling, |observer| observer.blocked(now, &seen, &block));
+        telling.end();
         Checked::Blocked(block)
     }
 }

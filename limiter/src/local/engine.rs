@@ -16,6 +16,14 @@ use crate::{
     sync::lock,
 };
 
+/// Parts of hot values that one tidying gives back in addition to one of each rule. A million that
+/// came once are gone after half a minute.
+const PARTS: u32 = 64;
+
+/// Hashes of the resources that stand for others, whatever these match.
+const OTHER: u64 = 0;
+const EVERY_PATTERN: u64 = 1;
+
 /// Sentinel's local engine: resources, their rules, and what is counted for them.
 ///
 /// Made to be shared as an `Arc`. It reads no clock and never blocks for longer than it takes to
@@ -38,7 +46,7 @@ impl LocalEngine {
         if !self.shared.is_enabled() {
             return Step::Passed(Entry::unguarded());
         }
-        let mut passage = Passage::new(self.resource(&call), now, call);
+        let mut passage = Passage::new(self.resource(&call, now), now, call);
         match passage.run(self, now) {
             // Nothing but the entry is moved.
             Ended::Through => Step::Passed(passage.admit()),
@@ -121,14 +129,17 @@ impl LocalEngine {
     /// Gives back the memory of what counts no more at `now`: hot values; origins, contexts of a
     /// resource and whole resources of which nothing was counted for a minute, unless a rule names
     /// them. To be called once a second, so that names which come once do not fill the bounds; of
-    /// very many resources it looks at 8 192 or some more each time.
+    /// very many resources it looks at 8 192 or some more each time, and of very many hot values it
+    /// gives back some 30 000. No resource is locked for longer than 512 values of each of its
+    /// rules take.
     ///
     /// A resource that is gone is like one that was never called. Rules that match it, by a pattern
-    /// or by default, keep it while they remember something: a breaker that is not closed, a
-    /// service that is not cold.
+    /// or by default, keep it while they remember something: a breaker that is not closed, until a
+    /// time window after it would let a probe through, or a service that is not cold.
     pub fn tidy(&self, now: Tick) {
-        let rules = self.shared.rules();
-        self.resources.tidy(|resource| resource.rest(now) && !rules.need(&resource.name));
+        let (rules, mut parts) = (self.shared.rules(), PARTS);
+        self.resources
+            .tidy(|resource| resource.rest(now, &mut parts) && !rules.need(&resource.name));
     }
 
     /// How often something above a bound was asked for.
@@ -139,10 +150,10 @@ impl LocalEngine {
 
     /// The resource that a call counts as.
     #[inline]
-    pub(super) fn resource(&self, call: &Call<'_>) -> Arc<Resource> {
+    pub(super) fn resource(&self, call: &Call<'_>, now: Tick) -> Arc<Resource> {
         let hash = self.resources.hash(call.resource);
         let found = self.resources.get(hash, call.resource);
-        found.unwrap_or_else(|| self.add(hash, call.resource, call.resource_type))
+        found.unwrap_or_else(|| self.add(hash, call.resource, call.resource_type, now))
     }
 
     /// The resource that a name counts as, if it was ever called.
@@ -158,36 +169,77 @@ impl LocalEngine {
         }
     }
 
-    /// The resource that stands for those which match these patterns and no others.
-    fn of_patterns(&self, hash: u64, texts: &[&str]) -> (u64, Name) {
-        let name = Name::of_patterns(texts);
-        if self.resources.has_room_for(hash, &name, self.shared.settings.patterns) {
-            return (hash, name);
+    /// What names that match these patterns, and no others, went on to share until now, if that
+    /// still counts.
+    fn shared_until_now(&self, patterns: &[&str], now: Tick) -> Option<Arc<Resource>> {
+        let stays = |shared: &Arc<Resource>| shared.stays_shared(now);
+        if patterns.is_empty() {
+            return self.resources.get_shared(OTHER, &Name::Other).filter(stays);
         }
-        self.shared.note(Above::Patterns);
-        (1, Name::EveryPattern)
+        let hash = self.resources.hash_patterns(patterns);
+        let of_these = self.resources.get_by_patterns(hash, patterns).filter(stays);
+        of_these.or_else(|| self.every_pattern(now))
+    }
+
+    fn every_pattern(&self, now: Tick) -> Option<Arc<Resource>> {
+        let shared = self.resources.get_shared(EVERY_PATTERN, &Name::EveryPattern)?;
+        shared.stays_shared(now).then(|| {
+            self.shared.note(Above::Patterns);
+            shared
+        })
+    }
+
+    /// The resource that stands for those which match these patterns and no others, above the
+    /// bound.
+    fn above(
+        &self,
+        patterns: &[&str],
+        now: Tick,
+        make: impl FnOnce(u64, Name) -> Arc<Resource>,
+    ) -> Arc<Resource> {
+        self.shared.note(Above::Resources);
+        let shared = if patterns.is_empty() {
+            make(OTHER, Name::Other)
+        } else {
+            let hash = self.resources.hash_patterns(patterns);
+            if let Some(known) = self.resources.get_by_patterns(hash, patterns) {
+                known
+            } else {
+                let name = Name::of_patterns(patterns);
+                if !self.resources.has_room_for(hash, &name, self.shared.settings.patterns) {
+                    self.shared.note(Above::Patterns);
+                    make(EVERY_PATTERN, Name::EveryPattern)
+                } else if let Some(shared) = self.every_pattern(now) {
+                    return shared;
+                } else {
+                    make(hash, name)
+                }
+            }
+        };
+        shared.share();
+        shared
     }
 
     #[inline(never)]
-    fn add(&self, hash: u64, name: &str, resource_type: u8) -> Arc<Resource> {
-        let most = u64::try_from(self.shared.settings.resources).unwrap_or(u64::MAX);
-        let rules = self.shared.rules();
-        let (hash, name) = if self.resources.len() < most || rules.names(name) {
-            (hash, Name::Own(name.into()))
-        } else {
-            self.shared.note(Above::Resources);
-            let patterns = rules.patterns_of(name);
-            if patterns.is_empty() {
-                (0, Name::Other)
-            } else {
-                let hash = self.resources.hash_patterns(&patterns);
-                if let Some(known) = self.resources.get_by_patterns(hash, &patterns) {
-                    return known;
-                }
-                self.of_patterns(hash, &patterns)
-            }
+    fn add(&self, hash: u64, name: &str, resource_type: u8, now: Tick) -> Arc<Resource> {
+        let make = |hash, name: Name| {
+            let shared = Arc::clone(&self.shared);
+            let new = || Resource::new(name.clone(), hash, resource_type, shared);
+            self.resources.get_or_add(hash, &name, new)
         };
-        let make = || Resource::new(name.clone(), hash, resource_type, Arc::clone(&self.shared));
-        self.resources.get_or_add(hash, &name, make)
+        let rules = self.shared.rules();
+        if rules.names(name) {
+            return make(hash, Name::Own(name.into()));
+        }
+        let patterns = rules.patterns_of(name);
+        let most = u64::try_from(self.shared.settings.resources).unwrap_or(u64::MAX);
+        if self.resources.len() >= most {
+            return self.above(&patterns, now, make);
+        }
+        if let Some(shared) = self.shared_until_now(&patterns, now) {
+            self.shared.note(Above::Resources);
+            return shared;
+        }
+        make(hash, Name::Own(name.into()))
     }
 }

@@ -6,7 +6,10 @@ pub(super) use ticket::{Progress, Ticket};
 
 use std::sync::Arc;
 
-use super::{Outcome, breakers::Turned, context::EntryContext, inbound, resource::Resource};
+use super::{
+    Outcome, breakers::Turned, context::EntryContext, inbound, observer::Telling,
+    resource::Resource,
+};
 use crate::{Tick, sync::lock};
 
 /// A call that was let through, until it ends. It counts as a call in progress.
@@ -65,9 +68,10 @@ impl Entry {
             }
         };
         drop(state);
-        // First, since slots are promised to hear of it, even if an observer panics.
-        ticket.tell_users(&resource, now, (count, rt_ms), outcome);
-        resource.tell(now, &mut turned);
+        let mut telling = Telling::default();
+        ticket.tell_users(&resource, now, (count, rt_ms), outcome, &mut telling);
+        resource.tell(now, &mut turned, &mut telling);
+        telling.end();
     }
 }
 

@@ -206,6 +206,11 @@ impl FlowGuards {
         self.guards.iter().any(names)
     }
 
+    /// Whether a rule is for origins that no rule names.
+    pub(super) fn limits_others(&self) -> bool {
+        self.guards.iter().any(|guard| guard.who == Who::Others)
+    }
+
     /// Whether a rule compares the node of this context.
     pub(super) fn names_context(&self, context: &str) -> bool {
         let names = |guard: &Guard| {

@@ -130,12 +130,14 @@ impl Inbound {
         sum
     }
 
-    pub(super) fn set_limits(&self, limits: SystemLimits) {
+    /// Whether these limits are others than those before.
+    pub(super) fn set_limits(&self, limits: SystemLimits) -> bool {
         let _changing = lock(&self.changing);
-        let system = System { limits, ..*self.system.hold() };
-        self.system.swap(Arc::new(system));
+        let before = *self.system.hold();
+        self.system.swap(Arc::new(System { limits, ..before }));
         // Relaxed: which of the two a call finds that is made meanwhile does not matter.
         self.is_limited.store(limits.is_set(), Ordering::Relaxed);
+        limits != before.limits
     }
 
     pub(super) fn set_status(&self, status: SystemStatus) {

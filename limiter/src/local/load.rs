@@ -113,7 +113,9 @@ impl LocalEngine {
     /// [`Loaded::rules`] are the limits that are set.
     pub fn load_system(&self, rules: &[SystemRule]) -> Loaded {
         let limits = SystemLimits::of(rules);
-        self.shared.inbound.set_limits(limits);
+        if self.shared.inbound.set_limits(limits) {
+            self.shared.revise();
+        }
         Loaded { rules: limits.len(), refused: Vec::new() }
     }
 

@@ -6,8 +6,10 @@ use foldhash::quality::RandomState;
 use hashbrown::HashMap;
 
 use super::{
+    OVERFLOW,
     context::Entrance,
     stat::{BucketId, Stat},
+    stay::Stay,
 };
 use crate::Tick;
 
@@ -26,6 +28,8 @@ pub(super) struct Nodes {
     by_origin: HashMap<Arc<str>, u32, RandomState>,
     /// The number of the next origin.
     next_origin: u32,
+    /// Of origins that share a node.
+    stay: Stay,
 }
 
 /// A default node: the calls in one context.
@@ -117,6 +121,19 @@ impl Nodes {
         number
     }
 
+    /// The node of all origins without one, which they share since there is no room for their own.
+    pub(super) fn share_origin(&mut self) -> Option<u32> {
+        self.stay.begin();
+        self.origin(OVERFLOW)
+    }
+
+    /// The same if they go on to share it, now that there is room.
+    pub(super) fn origin_that_stays_shared(&mut self, now: Tick) -> Option<u32> {
+        let shared = self.origin(OVERFLOW)?;
+        let is_seen = self.origin_mut(shared)?.is_seen(now);
+        (is_seen && self.stay.goes_on(now)).then_some(shared)
+    }
+
     /// Nodes beside the cluster node, but for that of one context, which each resource has.
     pub(super) fn extra(&self) -> usize {
         self.origins.len() + self.contexts.len().saturating_sub(1)
@@ -146,7 +163,7 @@ impl Nodes {
         is_idle && self.extra() == 0
     }
 
-    /// The name of an origin, to keep: that of its node, if it has one of its own.
+    /// The name of an origin, to keep: that of its node, if it has one of its own; else a copy.
     pub(super) fn origin_name(&self, at: u32, origin: &str) -> Arc<str> {
         let place = self.origins.binary_search_by_key(&at, |origin| origin.number);
         match place.ok().and_then(|place| self.origins.get(place)) {

@@ -27,6 +27,7 @@ use super::{
     flow::FlowPlace,
     inbound,
     node::NONE,
+    observer::Telling,
     param::ParamPlace,
     resource::Resource,
 };
@@ -96,7 +97,7 @@ impl<'a> Passage<'a> {
         }
         loop {
             let turn = self.turn(engine, now);
-            if !self.turned.is_empty() {
+            if !self.turned.is_empty() && !matches!(turn, Turn::Refused(_)) {
                 self.tell(now);
             }
             match turn {
@@ -106,7 +107,6 @@ impl<'a> Passage<'a> {
                 Turn::Refused(block) => return self.refused(engine, now, block),
                 Turn::User(key, slot, now) => {
                     if let Err(why) = self.ask_user(engine, key, &*slot, now) {
-                        self.tell(now);
                         return self.refused(engine, now, Block(By::Custom(why)));
                     }
                 }
@@ -205,16 +205,22 @@ impl<'a> Passage<'a> {
         if let Some(resource) = self.entry.resource.take() {
             let ticket = &self.entry.ticket;
             let ended = (ticket.count, ticket.rt_ms(now));
-            ticket.tell_users(&resource, now, ended, Outcome::Refused);
-            engine.shared.tell(|observer| observer.blocked(now, &self.seen(engine), &block));
+            let mut telling = Telling::default();
+            resource.tell(now, &mut self.turned, &mut telling);
+            ticket.tell_users(&resource, now, ended, Outcome::Refused, &mut telling);
+            let seen = self.seen(engine);
+            engine.shared.tell(&mut telling, |observer| observer.blocked(now, &seen, &block));
             add_time(&mut self.call, SlotName::Log);
+            telling.end();
         }
         Ended::Refused(block)
     }
 
     fn tell(&mut self, now: Tick) {
         if let Some(resource) = &self.entry.resource {
-            resource.tell(now, &mut self.turned);
+            let mut telling = Telling::default();
+            resource.tell(now, &mut self.turned, &mut telling);
+            telling.end();
         }
     }
 

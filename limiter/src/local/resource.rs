@@ -1,6 +1,6 @@
 //! One resource: everything that is known of it, behind one lock.
 
-use std::sync::Arc;
+use std::{sync::Arc, thread};
 
 use super::{
     OVERFLOW, Shared,
@@ -9,9 +9,11 @@ use super::{
     flow::{FlowGuards, RelatedReading},
     hot::{self, Gateway, HeldList},
     node::Nodes,
+    observer::Telling,
     open::OpenList,
     param::HotRules,
     rules::Rules,
+    stay::Stay,
 };
 use crate::{
     Tick,
@@ -71,6 +73,8 @@ pub(super) struct Body {
     pub(super) held: HeldList,
     pub(super) flow: FlowGuards,
     pub(super) breakers: Breakers,
+    /// Of a resource that stands for others.
+    stay: Stay,
 }
 
 impl Name {
@@ -95,13 +99,40 @@ impl Resource {
         Self { name, hash, resource_type, shared, state: Mutex::default() }
     }
 
-    /// Gives back what is idle, and says whether that is all of it.
-    pub(super) fn rest(&self, now: Tick) -> bool {
-        let body = &mut lock(&self.state).body;
-        let before = body.nodes.extra();
-        let is_all = body.rest(now);
-        self.shared.release_nodes(before - body.nodes.extra());
-        is_all
+    /// Gives back what is idle, and says whether that is all of it. Of many hot values it takes
+    /// part after part, as many as are left of `parts`.
+    pub(super) fn rest(&self, now: Tick, parts: &mut u32) -> bool {
+        loop {
+            let mut state = lock(&self.state);
+            let body = &mut state.body;
+            if body.tidy_values(now) && *parts > 0 {
+                *parts -= 1;
+                drop(state);
+                // Or calls that wait for the lock would find it taken again.
+                thread::yield_now();
+                continue;
+            }
+            let before = body.nodes.extra();
+            let is_all = body.rest(now);
+            self.shared.release_nodes(before - body.nodes.extra());
+            return is_all;
+        }
+    }
+
+    /// Names share this since there is no room for their own.
+    pub(super) fn share(&self) {
+        lock(&self.state).body.stay.begin();
+    }
+
+    /// Whether names go on to share this, now that there is room for their own.
+    pub(super) fn stays_shared(&self, now: Tick) -> bool {
+        let mut state = lock(&self.state);
+        state.refresh(self);
+        let body = &mut state.body;
+        let now = body.see(now);
+        // Where no rule remembers anything nobody has a limit twice.
+        let is_seen = body.remembers() && (body.nodes.cluster.is_seen(now) || !body.forgot(now));
+        is_seen && body.stay.goes_on(now)
     }
 
     /// What a rule of another resource compares with.
@@ -141,14 +172,18 @@ impl State {
 }
 
 impl Body {
-    /// Gives back what is idle at `now`. True when that is all, so that a new resource would show
-    /// and decide the same.
-    pub(super) fn rest(&mut self, now: Tick) -> bool {
+    /// Gives back a part of the hot values that are idle at `now`; true when there may be more.
+    fn tidy_values(&mut self, now: Tick) -> bool {
         let now = self.see(now);
-        let gateway = self.gateway.as_mut();
-        for hot in self.hot.iter_mut().chain(gateway.map(|gateway| &mut gateway.hot)) {
-            hot.tidy(now);
-        }
+        let of_gateway = self.gateway.as_mut().map(|gateway| &mut gateway.hot);
+        let all = self.hot.iter_mut().chain(of_gateway);
+        all.fold(false, |more, hot| hot.tidy(now) | more)
+    }
+
+    /// Gives back what else is idle at `now`. True when that is all, so that a new resource would
+    /// show and decide the same.
+    fn rest(&mut self, now: Tick) -> bool {
+        let now = self.see(now);
         if !self.nodes.rest(now) || self.open.oldest().is_some() {
             return false;
         }
@@ -156,6 +191,11 @@ impl Body {
         if let Some(gateway) = &mut self.gateway {
             gateway.held = HeldList::default();
         }
+        self.forgot(now)
+    }
+
+    /// Whether nothing that rules remember counts any more.
+    fn forgot(&self, now: Tick) -> bool {
         self.each_hot().all(|hot| hot.is_idle(now))
             && self.flow.is_idle(now)
             && self.breakers.iter().all(|breaker| breaker.is_idle(now))
@@ -199,24 +239,21 @@ impl Body {
         let param: Vec<_> = rules.param.of(name).cloned().collect();
         hot::replace(&mut self.hot, &param, room);
         self.flow.replace(name.text(), rules.flow.of(name).cloned().collect());
-        let own: Vec<_> = rules.degrade.of(name).cloned().collect();
-        let default = &rules.default_degrade;
-        if own.is_empty() && !default.excluded.contains(name.text()) {
-            self.breakers.replace(default.rules.clone(), true);
-        } else {
-            self.breakers.replace(own, false);
-        }
+        let (degrade, is_default) = rules.breakers_of(name);
+        self.breakers.replace(degrade, is_default);
     }
 }
 
 impl Resource {
     /// Tells whoever wants to know what breakers did.
-    pub(super) fn tell(&self, now: Tick, turned: &mut Turned) {
+    pub(super) fn tell(&self, now: Tick, turned: &mut Turned, telling: &mut Telling) {
         if turned.is_empty() {
             return;
         }
         for (rule, from, to) in turned.drain(..) {
-            self.shared.tell(|observer| observer.turned(now, self.name.text(), &rule, from, to));
+            self.shared.tell(telling, |observer| {
+                observer.turned(now, self.name.text(), &rule, from, to);
+            });
         }
     }
 }

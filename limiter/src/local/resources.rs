@@ -85,6 +85,11 @@ impl Resources {
         table.find(hash, is_it).cloned()
     }
 
+    /// The resource of that name, which stands for others.
+    pub(super) fn get_shared(&self, hash: u64, name: &Name) -> Option<Arc<Resource>> {
+        self.shard(hash)?.find(hash, name)
+    }
+
     /// The resource of that name, or the one that `make` makes.
     pub(super) fn get_or_add(
         &self,

@@ -124,7 +124,8 @@ impl<R: ForResource> Indexed<R> {
 }
 
 impl Rules {
-    /// Whether any rule names the resource, as its own or as one to compare with.
+    /// Whether any rule names the resource: as its own, as one to compare with, or as one that has
+    /// no default breakers.
     pub(super) fn names(&self, resource: &str) -> bool {
         self.flow.names(resource)
             || self.param.names(resource)
@@ -132,6 +133,16 @@ impl Rules {
             || self.authority.names(resource)
             || self.gateway.names(resource)
             || self.related.contains(resource)
+            || self.default_degrade.excluded.contains(resource)
+    }
+
+    /// The breakers of a resource, and whether they are the default ones.
+    pub(super) fn breakers_of(&self, name: &Name) -> (Vec<Arc<DegradeRule>>, bool) {
+        let own: Vec<_> = self.degrade.of(name).cloned().collect();
+        let default = &self.default_degrade;
+        // What stands for others may be spelled like a name.
+        let is_excluded = matches!(name, Name::Own(text) if default.excluded.contains(&**text));
+        if own.is_empty() && !is_excluded { (default.rules.clone(), true) } else { (own, false) }
     }
 
     /// To be called when the flow rules are others.
@@ -143,7 +154,7 @@ impl Rules {
         (self.related, self.entrances) = (names(Strategy::Relate), names(Strategy::Chain));
     }
 
-    /// Whether any rule is for the resource by name, or compares with it.
+    /// Whether any rule [names](Self::names) what the resource is called.
     pub(super) fn need(&self, name: &Name) -> bool {
         matches!(name, Name::Own(text) if self.names(text))
     }

@@ -5,6 +5,10 @@
 /// [`OVERFLOW`], so that it may be refused for what others do. Each such use is counted in
 /// [`Overflow`].
 ///
+/// When there is room again, what shared counters that a rule compares goes on to while they count,
+/// but for no longer than a minute: then it begins with its own, and what it still has in progress
+/// among the others is not seen any more.
+///
 /// A resource takes about 1.3 KB, and each further context or origin of it 0.3 KB; of any of them
 /// that was called for more than half a second the minute takes 3.4 KB more. So counters take at
 /// most 4.7 KB × (`resources` + `patterns`) + 3.7 KB × `nodes`, 0.85 GB by default, if all are in

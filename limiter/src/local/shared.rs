@@ -10,7 +10,7 @@ use super::{
     chain::Chain,
     context::{Context, Entrance},
     inbound::Inbound,
-    observer::tell,
+    observer::Telling,
     param::Counted,
     rules::Rules,
 };
@@ -109,6 +109,11 @@ impl Shared {
         self.revision.load(Ordering::Acquire)
     }
 
+    /// Something has changed: resources compile their rules once more.
+    pub(super) fn revise(&self) {
+        self.revision.fetch_add(1, Ordering::Release);
+    }
+
     pub(super) fn rules(&self) -> Held<Rules> {
         self.rules.hold()
     }
@@ -124,7 +129,7 @@ impl Shared {
         let changed = change(&self.rules.hold());
         if let Some(rules) = changed {
             self.rules.swap(Arc::new(rules));
-            self.revision.fetch_add(1, Ordering::Release);
+            self.revise();
             tell();
         }
     }
@@ -133,7 +138,7 @@ impl Shared {
         let _changing = lock(&self.changing);
         let chain = change(&self.chain.load());
         self.chain.swap(Arc::new(chain));
-        self.revision.fetch_add(1, Ordering::Release);
+        self.revise();
     }
 
     pub(super) fn observe(&self, observer: Arc<dyn Observer>) {
@@ -144,9 +149,9 @@ impl Shared {
     }
 
     /// Tells each observer.
-    pub(super) fn tell(&self, what: impl Fn(&dyn Observer)) {
+    pub(super) fn tell(&self, telling: &mut Telling, what: impl Fn(&dyn Observer)) {
         for observer in self.observers.hold().iter() {
-            tell(|| what(&**observer));
+            telling.tell(|| what(&**observer));
         }
     }
 

@@ -11,8 +11,9 @@ use crate::Tick;
 /// No lock of the engine is held while a slot runs, so it may take its time and may make calls of
 /// its own; limits before it that compare counters are looked at once more when it has let through,
 /// since others may have passed meanwhile. Each `enter` that lets through is followed by exactly one
-/// `exit`, on whatever thread. A panic goes to whoever made the call or ended it; but one of `exit`
-/// while another unwinds ends there, as that of an [`Observer`](super::Observer).
+/// `exit`, on whatever thread. A panic goes to whoever made the call or ended it, after all others
+/// have heard of the end; but one of `exit` while another unwinds ends there, as that of an
+/// [`Observer`](super::Observer).
 pub trait Slot: Debug + Send + Sync {
     /// Lets the call through, or refuses it with what the caller is told.
     ///

@@ -196,6 +196,13 @@ impl Stat {
         Some(wait)
     }
 
+    /// Whether a limit may see anything of it: tokens of the last second or of the next bucket, or
+    /// calls in progress.
+    pub(crate) fn is_seen(&mut self, now: Tick) -> bool {
+        self.advance(now);
+        self.passed() > 0 || self.booked > 0 || self.threads != 0
+    }
+
     /// Gives back the minute if nothing is in it at `now`. True when nothing was counted for a
     /// minute, so that a new node would show and decide the same.
     pub(crate) fn rest(&mut self, now: Tick) -> bool {

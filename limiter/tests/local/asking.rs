@@ -8,7 +8,7 @@ use limiter::{
     rule::{Contents, parse},
 };
 
-use crate::support::{Step, at, block, engine, flow, node, pass, passes, with_flow};
+use crate::support::{Step, at, block, engine, flow, node, pass, passes, wait, with_flow};
 
 /// A cluster flow rule of `r`, with what else it says.
 fn cluster(flow_id: i64, fields: &str, config: &str) -> String {
@@ -120,6 +120,43 @@ fn each_rule_is_asked_for_once_and_local_ones_first() {
     assert_eq!(refused.to_string(), "flow rule of r: 1 calls per second");
     other.exit(at(0));
     assert_eq!(block(engine.enter(at(0), Call::new("r"))).to_string(), refused.to_string());
+}
+
+#[test]
+fn a_call_is_in_a_queue_once_though_a_server_is_asked_behind_it() {
+    let queue = r#"{"resource": "r", "count": 10, "controlBehavior": 2,
+                    "maxQueueingTimeMs": 60000}"#;
+    let engine = asking_with(&[queue.to_owned(), cluster(7, "", "")]);
+    let first = ask(engine.enter(at(0), Call::new("r")), 7);
+    drop(pass(first.resume(at(5), Some(true))));
+    for (turn, came) in [(100, 5), (200, 100)] {
+        let waits = wait(engine.enter(at(came), Call::new("r")), turn - came);
+        let asking = ask(waits.resume(at(turn)), 7);
+        drop(pass(asking.resume(at(turn), Some(true))));
+    }
+    drop(wait(engine.enter(at(200), Call::new("r")), 100));
+}
+
+#[test]
+fn a_hot_value_is_in_a_queue_once_though_a_server_is_asked_behind_it() {
+    let engine = engine();
+    let rules = r#"[{"resource": "r", "paramIdx": 0, "count": 10, "controlBehavior": 2,
+                     "maxQueueingTimeMs": 60000},
+                    {"resource": "r", "paramIdx": 0, "count": 5, "clusterMode": true,
+                     "clusterConfig": {"flowId": 7}}]"#;
+    engine.load_param(parse(rules, "test", "", Contents::Param, false).unwrap().rules.param);
+    engine.ask_servers(true);
+    let args = [Arg::One(Param::Int(1))];
+    let answered = |step: Step<'_>, ms| {
+        let Step::Ask(asking) = step else { panic!("{step:?}") };
+        drop(pass(asking.resume(at(ms), Some(true))));
+    };
+    answered(engine.enter(at(0), Call::new("r").args(&args)), 5);
+    for (turn, came) in [(100, 5), (200, 100)] {
+        let waits = wait(engine.enter(at(came), Call::new("r").args(&args)), turn - came);
+        answered(waits.resume(at(turn)), turn);
+    }
+    drop(wait(engine.enter(at(200), Call::new("r").args(&args)), 100));
 }
 
 #[test]

@@ -62,6 +62,77 @@ fn what_resources_above_the_bound_share_is_read_with_all_others() {
 }
 
 #[test]
+fn a_resource_above_the_bound_that_has_no_default_breakers_does_not_share_any() {
+    let engine = small(r#"[{"resource": "/x/.*", "regex": true, "count": 9}]"#);
+    let rules = r#"[{"resource": "*", "grade": 2, "count": 0, "timeWindow": 9,
+                     "minRequestAmount": 1}]"#;
+    let rules = parse_degrade(rules, "test").unwrap().rules;
+    engine.load_default_degrade(rules, &["free", "/x/.*", OVERFLOW]);
+    assert!(passes(&engine, 0, "a") && passes(&engine, 0, "b"));
+    for (name, other) in [("c", "d"), ("/x/1", "/x/2")] {
+        pass(engine.enter(at(0), Call::new(name))).fail();
+        assert!(!passes(&engine, 0, other), "excluded is a name, not what is spelled like it");
+    }
+    for name in ["free", "/x/.*", OVERFLOW] {
+        pass(engine.enter(at(0), Call::new(name))).fail();
+        assert!(passes(&engine, 0, name), "{name}");
+    }
+}
+
+#[test]
+fn a_call_in_progress_counts_for_the_names_that_share_it_though_there_is_room_again() {
+    let engine = small(r#"[{"resource": "/x/.*", "regex": true, "count": 1, "grade": 0}]"#);
+    assert!(passes(&engine, 0, "a") && passes(&engine, 0, "b"));
+    let open = pass(engine.enter(at(0), Call::new("/x/1")));
+    engine.tidy(at(60_000));
+    assert!(!passes(&engine, 60_000, "/x/1") && !passes(&engine, 62_000, "/x/2"));
+    drop(open);
+    assert!(passes(&engine, 62_000, "/x/1"));
+    assert_eq!(engine.node(at(62_000), "/x/1").unwrap().total_pass, 1, "its own");
+}
+
+#[test]
+fn tokens_of_the_last_second_count_for_the_names_that_share_them_though_there_is_room_again() {
+    let engine = small(r#"[{"resource": "/x/.*", "regex": true, "count": 1}]"#);
+    assert!(passes(&engine, 0, "a") && passes(&engine, 0, "b"));
+    assert!(passes(&engine, 60_900, "/x/1"));
+    engine.tidy(at(60_900));
+    assert!(!passes(&engine, 60_900, "/x/1") && !passes(&engine, 61_499, "/x/2"));
+    assert!(passes(&engine, 61_500, "/x/1"));
+    assert_eq!(engine.node(at(61_500), "/x/1").unwrap().total_pass, 1, "its own");
+}
+
+#[test]
+fn names_that_never_pause_share_counters_for_a_minute_after_there_is_room_again() {
+    let engine = small(r#"[{"resource": "/x/.*", "regex": true, "count": 2, "grade": 0}]"#);
+    assert!(passes(&engine, 0, "a") && passes(&engine, 0, "b"));
+    let open = ["/x/1", "/x/2"].map(|name| pass(engine.enter(at(0), Call::new(name))));
+    engine.tidy(at(60_000));
+    assert!(!passes(&engine, 60_000, "/x/3") && !passes(&engine, 119_999, "/x/3"));
+    assert!(passes(&engine, 120_000, "/x/3"));
+    assert_eq!(engine.overflow().resources, 4);
+    drop(open);
+}
+
+#[test]
+fn an_origin_that_shared_counters_is_held_to_them_while_they_count_though_there_is_room_again() {
+    let settings = LocalSettings { origins: 2, ..LocalSettings::default() };
+    let engine = Arc::new(LocalEngine::new(settings));
+    engine.load_flow(flow(r#"[{"resource": "r", "count": 1, "limitApp": "other", "grade": 0}]"#));
+    let call = |ms, origin| engine.enter(at(ms), Call::new("r").origin(origin));
+    let [a, b] = ["a", "b"].map(|origin| pass(call(0, origin)));
+    let open = pass(call(0, "c"));
+    drop((a, b));
+    engine.tidy(at(60_000));
+    block(call(60_000, "c"));
+    block(call(61_000, "d"));
+    drop(open);
+    drop([pass(call(62_000, "c")), pass(call(62_000, "d"))]);
+    let origins = engine.origins(at(62_000), "r").into_iter().map(|(origin, _)| origin);
+    assert_eq!(Vec::from_iter(origins), [OVERFLOW, "c"].map(Box::from));
+}
+
+#[test]
 fn a_resource_that_matches_several_patterns_is_held_to_each() {
     let engine = small(
         r#"[{"resource": "/x/.*", "regex": true, "count": 9},

@@ -142,6 +142,57 @@ fn what_a_rule_names_stays_and_what_matches_one_goes_when_nothing_is_remembered(
 }
 
 #[test]
+fn names_that_fail_once_do_not_fill_the_bound_with_open_breakers() {
+    let settings = LocalSettings { resources: 2, ..LocalSettings::default() };
+    let engine = Arc::new(LocalEngine::new(settings));
+    let breaker = r#"[{"resource": "*", "grade": 2, "count": 0, "timeWindow": 100,
+                       "minRequestAmount": 1}]"#;
+    engine.load_default_degrade(parse_degrade(breaker, "test").unwrap().rules, &[]);
+    let fails = |name: &str, ms| {
+        let mut entry = pass(engine.enter(at(ms), Call::new(name)));
+        entry.fail();
+        entry.exit(at(ms));
+    };
+    fails("opens", 0);
+    fails("probes", 0);
+    // The probe hangs, and is given up in the end.
+    let probe = pass(engine.enter(at(100_000), Call::new("probes")));
+    engine.tidy(at(199_999));
+    assert_eq!(names(&engine, 199_999), ["opens", "probes"]);
+    engine.tidy(at(200_000));
+    assert_eq!(names(&engine, 200_000), ["probes"], "a probe was due for 100 s");
+    drop(probe);
+    fails("probes", 200_000);
+    fails("next", 200_000);
+    assert!(passes(&engine, 200_000, "opens"), "nobody else's breaker is its own");
+    engine.tidy(at(400_000));
+    assert_eq!(names(&engine, 400_000), [""; 0]);
+}
+
+#[test]
+fn a_flood_of_hot_values_is_given_back_in_seconds_and_not_at_once() {
+    let settings = LocalSettings { values_bytes: 4 << 20, ..LocalSettings::default() };
+    let engine = Arc::new(LocalEngine::new(settings));
+    let rules = r#"[{"resource": "flooded", "paramIdx": 0, "count": 5},
+                    {"resource": "other", "paramIdx": 0, "count": 5}]"#;
+    engine.load_param(parse(rules, "test", "", Contents::Param, false).unwrap().rules.param);
+    let asks = |ms, resource, value| {
+        let args = [Arg::One(Param::Int(value))];
+        matches!(engine.enter(at(ms), Call::new(resource).args(&args)), Step::Passed(_))
+    };
+    let passed = (0..100_000).filter(|value| asks(0, "flooded", *value)).count();
+    assert!((40_000..100_000).contains(&passed), "{passed} found room");
+    engine.tidy(at(2_000));
+    let left = engine.params(at(2_000), "flooded").values;
+    assert!((5_000..passed - 30_000).contains(&left), "{left} of {passed} are left");
+    for second in 3..7 {
+        engine.tidy(at(second * 1_000));
+    }
+    assert_eq!(engine.params(at(6_000), "flooded").values, 0);
+    assert!((0..5_000).all(|value| asks(6_000, "other", value)), "each has room for its own");
+}
+
+#[test]
 fn idle_origins_and_contexts_of_a_busy_resource_make_room_for_others() {
     let settings = LocalSettings { origins: 2, nodes: 4, contexts: 9, ..LocalSettings::default() };
     let engine = Arc::new(LocalEngine::new(settings));

@@ -371,6 +371,32 @@ fn slots_hear_of_the_end_though_an_observer_panics() {
 }
 
 #[test]
+fn everybody_hears_of_the_end_though_one_panics_and_the_first_panic_goes_on() {
+    let engine = with_panicking();
+    engine.insert_slot(-2_600, Arc::new(Panicking));
+    let notes = with_slots(&engine, &[(-2_500, "slot")]);
+    engine.observe(Arc::new(Scribe("log", Arc::clone(&notes))));
+    let first = |call: Box<dyn FnOnce() + Send>| {
+        let panic = std::thread::spawn(call).join().unwrap_err();
+        panic.downcast_ref::<String>().cloned().unwrap()
+    };
+    let mut entry = pass(engine.enter(at(0), Call::new("r")));
+    entry.fail();
+    assert_eq!(first(Box::new(move || entry.exit(at(0)))), "expected: Error");
+    assert_eq!(taken(&notes), ["slot enter", "slot Error", "log r Closed Open"]);
+    let of_thread = Arc::clone(&engine);
+    let refused = move || drop(of_thread.enter(at(0), Call::new("r")));
+    assert_eq!(first(Box::new(refused)), "expected: Refused");
+    let refusal = "log r in sentinel_default_context: circuit breaker of r: open for its number of \
+                   failed calls";
+    assert_eq!(taken(&notes), ["slot enter", "slot Refused", refusal]);
+    let probe = move || drop(engine.enter(at(1_000), Call::new("r")));
+    assert_eq!(first(Box::new(probe)), "expected: HalfOpen");
+    let given_up = ["slot enter", "log r Open HalfOpen", "slot GivenUp", "log r HalfOpen Open"];
+    assert_eq!(taken(&notes), given_up);
+}
+
+#[test]
 fn a_panic_of_slots_and_observers_ends_where_another_unwinds() {
     /// Makes a call that is refused while it is dropped.
     struct Refused(Arc<LocalEngine>);

@@ -1,8 +1,11 @@
 //! Circuit breakers that two threads come to at once.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use limiter::{
@@ -82,7 +85,7 @@ struct Refusing {
 }
 
 impl Slot for Refusing {
-    fn enter(&self, now: Tick, _: &Seen<'_>) -> Result<(), Box<str>> {
+    fn enter(&self, now: Tick, _: &Seen<'_>) -> Result<(), Cow<'static, str>> {
         if now < at(1_000) {
             return Ok(());
         }
@@ -150,7 +153,7 @@ struct Counting {
 }
 
 impl Slot for Counting {
-    fn enter(&self, _: Tick, _: &Seen<'_>) -> Result<(), Box<str>> {
+    fn enter(&self, _: Tick, _: &Seen<'_>) -> Result<(), Cow<'static, str>> {
         // Relaxed: loom runs one thread at a time.
         self.through.fetch_add(1, Ordering::Relaxed);
         Ok(())

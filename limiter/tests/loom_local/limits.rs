@@ -1,6 +1,6 @@
 //! Two threads and room for one.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use limiter::local::{Call, EntryType, Seen, Slot, Step};
 use limiter::{Tick, rule::parse_system};
@@ -12,7 +12,7 @@ use crate::support::*;
 struct Through;
 
 impl Slot for Through {
-    fn enter(&self, _: Tick, _: &Seen<'_>) -> Result<(), Box<str>> {
+    fn enter(&self, _: Tick, _: &Seen<'_>) -> Result<(), Cow<'static, str>> {
         Ok(())
     }
 }

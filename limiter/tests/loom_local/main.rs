@@ -16,3 +16,4 @@ mod limits;
 mod nodes;
 mod reloads;
 mod support;
+mod tidying;

@@ -74,6 +74,7 @@ pub(crate) fn is_passed(step: &Step<'_>) -> bool {
         Step::Passed(_) => true,
         Step::Blocked(_) => false,
         Step::Wait(waiting) => panic!("waits {:?}", waiting.wait()),
+        Step::Ask(asking) => panic!("asks {:?}", asking.question()),
     }
 }
 

@@ -17,12 +17,14 @@
 //! The resource `__total_inbound_traffic__` is all inbound calls. The first [`RESOURCES_SHOWN_MAX`]
 //! resources that are seen have series of their own; the others are added up as `__other__`, where
 //! breakers are not shown. A resource that was not called for a minute, and that no rule names, has
-//! no series until it is called again; what its rules counted goes on in `__other__`.
+//! no series until it is called again; what its rules counted goes on in `__other__`. One that gets
+//! series of its own when others have gone leaves there what its rules counted until then.
 
 mod families;
+mod names;
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::BTreeMap,
     fmt::Result,
     sync::{Arc, Mutex},
     time::Duration,
@@ -30,10 +32,11 @@ use std::{
 
 use limiter::{
     Clock, Tick,
-    local::{BreakerReading, LocalEngine, NodeReading, OVERFLOW, ParamReading, TOTAL_INBOUND},
+    local::{BreakerReading, LocalEngine, NodeReading, OVERFLOW, TOTAL_INBOUND},
 };
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
+use self::names::{Counted, Names};
 use super::Shared;
 use crate::sync::lock;
 
@@ -45,9 +48,7 @@ pub(super) const RESOURCES_SHOWN_MAX: usize = 1_000;
 pub(super) struct Shown {
     local: Arc<LocalEngine>,
     clock: Arc<dyn Clock>,
-    /// The resources with series of their own. They stay while the engine has them, or counters
-    /// would go back.
-    names: Mutex<HashSet<Box<str>>>,
+    names: Mutex<Names>,
 }
 
 /// What is shown of one resource, or of all others.
@@ -57,9 +58,8 @@ struct Row {
     /// Milliseconds of the calls that ended in the last second.
     rt_ms: f64,
     oldest: Duration,
-    param_missing: u64,
+    counted: Counted,
     values: u64,
-    values_over: u64,
     breakers: Vec<BreakerReading>,
 }
 
@@ -71,40 +71,28 @@ impl Shown {
         Self { local, clock, names: Mutex::default() }
     }
 
-    /// The names that `name` stands for in a series: itself, or the others.
-    fn shown_as(&self, name: Box<str>) -> Box<str> {
-        let mut names = lock(&self.names);
-        let is_own = ![OVERFLOW, TOTAL_INBOUND].contains(&&*name)
-            && (names.contains(&name)
-                || (names.len() < RESOURCES_SHOWN_MAX && names.insert(name.clone())));
-        if is_own { name } else { OVERFLOW.into() }
-    }
-
     fn rows(&self, now: Tick) -> Rows {
         let mut rows = Rows::new();
         rows.entry(TOTAL_INBOUND.into()).or_default().add(&self.local.inbound(now));
+        // Before the resources: what goes meanwhile is missed, which shows, and not counted twice.
+        let gone = Counted::of(&self.local.params_gone());
         let resources = self.local.resources(now);
-        let known: HashSet<&str> = resources.iter().map(|resource| &*resource.name).collect();
-        lock(&self.names).retain(|name| known.contains(&**name));
+        let mut names = lock(&self.names);
+        names.begin(&resources);
         for resource in resources {
-            let name = self.shown_as(resource.name);
+            let counted = Counted::of(&resource.params);
+            let name = names.shown_as(resource.name, counted);
             let is_own = &*name != OVERFLOW;
             let row = rows.entry(name).or_default();
             row.add(&resource.node);
             row.oldest = row.oldest.max(resource.oldest.unwrap_or_default());
-            row.param_missing += resource.params.param_missing;
+            row.counted.add(counted);
             row.values += resource.params.values as u64;
-            row.values_over += resource.params.overflow_uses;
             if is_own {
                 row.breakers.extend(resource.breakers);
             }
         }
-        let gone = self.local.params_gone();
-        if gone != ParamReading::default() {
-            let row = rows.entry(OVERFLOW.into()).or_default();
-            row.param_missing += gone.param_missing;
-            row.values_over += gone.overflow_uses;
-        }
+        names.end(&mut rows, gone);
         rows
     }
 }

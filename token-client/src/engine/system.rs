@@ -2,18 +2,21 @@
 
 mod cgroup;
 mod machine;
+mod process;
 
 use std::path::{Path, PathBuf};
 
 use limiter::{Tick, local::SystemStatus};
 
-use self::{cgroup::Group, machine::Machine};
+use self::{cgroup::Group, machine::Machine, process::Process};
 
 /// Reads load and processors where Linux tells them.
 ///
 /// * Processors: under a quota (cgroup `cpu.max`, or `cpu.cfs_quota_us` of version 1) the share of
 ///   the quota that is in use, of the control group or of an outer one, whichever is closest to its
-///   end; without one the share of the machine's (`/proc/stat`).
+///   end; without one the share of the machine's (`/proc/stat`). What this process uses of the
+///   processors that it may use (`/proc/self`: its first thread's affinity, which a `cpuset` limits,
+///   too) if that is more.
 /// * Load: that of the machine over a minute (`/proc/loadavg`). A container has none of its own.
 ///
 /// What can not be read is not known: the processors at first, since usage is the difference of two
@@ -31,6 +34,7 @@ struct Sample {
     /// The control groups around this process that have a quota.
     groups: Vec<Group>,
     machine: Option<Machine>,
+    process: Option<Process>,
 }
 
 impl Default for SystemReader {
@@ -68,11 +72,16 @@ impl Sample {
             // A quota of more than there is limits nothing.
             groups.retain(|group| group.cpus < machine.cpus);
         }
-        Self { at, groups, machine }
+        Self { at, groups, machine, process: Process::read(root) }
     }
 
-    /// The share that was in use since `before`.
+    /// The share that was in use since `before`: by everybody or by this process, whichever is more
+    /// (`SystemStatusListener.java`).
     fn cpu(&self, before: &Self) -> Option<f64> {
+        self.of_all(before).into_iter().chain(self.of_process(before)).reduce(f64::max)
+    }
+
+    fn of_all(&self, before: &Self) -> Option<f64> {
         if self.groups.is_empty() {
             return self.machine.as_ref()?.busy_since(before.machine.as_ref()?);
         }
@@ -82,6 +91,14 @@ impl Sample {
             group.busy_since(earlier, elapsed)
         });
         shares.reduce(f64::max)
+    }
+
+    fn of_process(&self, before: &Self) -> Option<f64> {
+        let (machine, process) = (self.machine.as_ref()?, self.process?);
+        let quotas = self.groups.iter().map(|group| group.cpus);
+        let cpus = quotas.fold(process.cpus, f64::min);
+        let used = process.used.checked_sub(before.process?.used)?;
+        machine.share_since(before.machine.as_ref()?, used, cpus)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::local::{
     chain::Key,
     hot::Gateway,
     node::{NONE, Seat},
-    observer::tell,
+    observer::Telling,
     open,
     resource::{Body, Resource},
     stat::{BucketId, Stat},
@@ -200,13 +200,14 @@ impl Ticket {
         now: Tick,
         (count, rt_ms): (u32, u64),
         outcome: Outcome,
+        telling: &mut Telling,
     ) {
         if self.users == 0 {
             return;
         }
         let done = Done { resource: resource.name.text(), count, rt_ms, outcome };
         for slot in resource.shared.chain().passed(self.reached, self.users) {
-            tell(|| slot.exit(now, &done));
+            telling.tell(|| slot.exit(now, &done));
         }
     }
 }

@@ -1,14 +1,13 @@
 //! Which nodes a call counts in.
 
-use crate::{
-    local::{
-        Call, OVERFLOW,
-        context::Context,
-        node::{NONE, Seat},
-        resource::Body,
-        shared::{Above, Shared},
-    },
-    sync::Arc,
+use std::sync::Arc;
+
+use crate::local::{
+    Call, OVERFLOW,
+    context::Context,
+    node::{NONE, Seat},
+    resource::Body,
+    shared::{Above, Shared},
 };
 
 /// Finds the nodes of a call, or makes them.
@@ -79,10 +78,18 @@ fn of_known_origin(body: &mut Body, shared: &Shared, origin: &str) -> u32 {
     let is_named = body.flow.names_origin(origin);
     let has_room = is_named || body.nodes.origins_len() < shared.settings.origins;
     if has_room && shared.claim_node(is_named) {
+        if !is_named
+            && body.flow.limits_others()
+            && let Some(at) = body.nodes.origin_that_stays_shared(body.latest)
+        {
+            shared.release_nodes(1);
+            shared.note(Above::Origins);
+            return at;
+        }
         return body.nodes.add_origin(origin);
     }
     shared.note(Above::Origins);
-    body.nodes.origin(OVERFLOW).unwrap_or_else(|| {
+    body.nodes.share_origin().unwrap_or_else(|| {
         shared.claim_node(true);
         body.nodes.add_origin(OVERFLOW)
     })

@@ -88,10 +88,10 @@ pub(super) fn counters(encoder: &mut DescriptorEncoder<'_>, rows: &Rows) -> Resu
         (
             "param_missing",
             "Times that a hot-parameter or gateway rule did not find its argument",
-            |row| row.param_missing,
+            |row| row.counted.param_missing,
         ),
         ("hot_values_over", "Times that a value found no room for a counter of its own", |row| {
-            row.values_over
+            row.counted.values_over
         }),
     ];
     for (name, help, column) in columns {

@@ -1,5 +1,7 @@
 //! The pages that scrapes give.
 
+use std::collections::HashSet;
+
 use limiter::{
     ManualClock, Param,
     local::{Arg, LocalSettings, SystemStatus},
@@ -188,5 +190,63 @@ fn series_are_bounded_and_none_stands_twice() {
     assert_eq!(
         names,
         ["late", TOTAL_INBOUND].map(|name| format!(r#"{{resource="{name}"}} 0"#)).into()
+    );
+}
+
+#[test]
+fn counters_of_all_others_go_on_when_one_of_them_gets_series_of_its_own_and_when_it_goes() {
+    let settings =
+        LocalSettings { resources: RESOURCES_SHOWN_MAX + 100, values: 1, ..Default::default() };
+    let scraped = Scraped::new(settings);
+    let Scraped { engine, clock, .. } = &scraped;
+    let rules = r#"[{"resource": ".*", "regex": true, "paramIdx": 0, "count": 9},
+                    {"resource": ".*", "regex": true, "paramIdx": 1, "count": 9}]"#;
+    let rules = parse(rules, "test", "", Contents::Param, false).unwrap().rules;
+    engine.local().load_param(rules.param);
+    // Of three values two find no room, and all of them lack the other argument.
+    let call = |resource: &str| {
+        for value in 0..3 {
+            let args = [Arg::One(Param::Int(value))];
+            drop(engine.entry(resource).args(&args).try_acquire().unwrap());
+        }
+    };
+    let counted = |name: &str| {
+        let start = format!(r#"{{resource="{name}"}} "#);
+        let of = |metric| {
+            let series = scraped.series(metric);
+            series.iter().find_map(|line| line.strip_prefix(&start)?.parse::<u64>().ok())
+        };
+        (of("tollgate_local_param_missing_total"), of("tollgate_local_hot_values_over_total"))
+    };
+    let pass = |seconds| {
+        clock.advance(Duration::from_secs(seconds));
+        engine.local().tidy(clock.now());
+    };
+    for number in 0..RESOURCES_SHOWN_MAX {
+        drop(engine.entry(&format!("m{number}")).try_acquire().unwrap());
+    }
+    assert_eq!(counted(OVERFLOW), (None, None));
+    pass(30);
+    call("busy");
+    assert_eq!(counted(OVERFLOW), (Some(3), Some(2)));
+    call("busy");
+    // The first thousand are gone, with two counts each, and one has series of its own.
+    pass(31);
+    let gone = 2 * RESOURCES_SHOWN_MAX as u64;
+    assert_eq!(
+        (counted(OVERFLOW), counted("busy")),
+        ((Some(gone + 3), Some(2)), (Some(3), Some(2)))
+    );
+    call("busy");
+    assert_eq!(
+        (counted(OVERFLOW), counted("busy")),
+        ((Some(gone + 3), Some(2)), (Some(6), Some(4)))
+    );
+    pass(61);
+    assert_eq!((counted(OVERFLOW), counted("busy")), ((Some(gone + 9), Some(6)), (None, None)));
+    call("busy");
+    assert_eq!(
+        (counted(OVERFLOW), counted("busy")),
+        ((Some(gone + 9), Some(6)), (Some(3), Some(2)))
     );
 }

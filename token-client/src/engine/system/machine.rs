@@ -38,10 +38,22 @@ impl Machine {
 
     /// The share of the processors in use since `earlier`; `None` when no time has passed.
     pub(super) fn busy_since(&self, earlier: &Self) -> Option<f64> {
-        let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
+        let total = self.time_since(earlier)?;
         // Time without work may be counted back a little (`man 5 proc`, `iowait`).
         let busy = total.saturating_sub(self.idle.saturating_sub(earlier.idle));
         Some(as_f64(busy) / as_f64(total))
+    }
+
+    /// The share that somebody has of so many `cpus` who `used` this time since `earlier`.
+    pub(super) fn share_since(&self, earlier: &Self, used: u64, cpus: f64) -> Option<f64> {
+        let time = as_f64(self.time_since(earlier)?) * (cpus / self.cpus).min(1.0);
+        let share = as_f64(used) / time;
+        share.is_finite().then_some(share)
+    }
+
+    /// Time of all processors since `earlier`, if any has passed.
+    fn time_since(&self, earlier: &Self) -> Option<u64> {
+        self.total.checked_sub(earlier.total).filter(|total| *total > 0)
     }
 }
 

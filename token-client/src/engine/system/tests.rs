@@ -133,6 +133,52 @@ fn version_1_without_a_quota_is_the_share_of_the_machine() {
     assert_eq!(linux.cpu(&[]), 0.25);
 }
 
+/// What `/proc/self` shows of a process that may use these processors and has used `user` and
+/// `system` time.
+fn process(linux: &Linux, cpus: &str, user: u64, system: u64) {
+    let stat = format!("7 (a b) R 6 7 7 0 -1 4194304 119 0 0 0 {user} {system} 0 0 20 0 1 0 4 1 3");
+    linux.put("proc/self/stat", &stat);
+    linux.put("proc/self/status", &format!("Name:\ta b\nCpus_allowed_list:\t{cpus}\n"));
+}
+
+#[test]
+fn a_process_that_may_use_some_processors_only_is_at_its_end_when_these_are() {
+    // In 400 of the four processors' time; the machine is a quarter busy.
+    for (cpus, used, share) in [
+        ("0-3", 200, 0.5),
+        ("0-127", 200, 0.5),
+        ("1-2", 150, 0.75),
+        ("3", 90, 0.9),
+        ("3", 101, 1.0),
+        ("0-3", 50, 0.25),
+        ("?", 200, 0.5),
+    ] {
+        let linux = Linux::new(&[]);
+        process(&linux, cpus, 1_000, 500);
+        let stat = fs::read_to_string(linux.0.path().join("proc/self/stat")).unwrap();
+        let later = stat.replace(" 1000 500 ", &format!(" {} 510 ", 990 + used));
+        assert_eq!(linux.cpu(&[("proc/self/stat", &later)]), share, "{used} of {cpus}");
+    }
+}
+
+#[test]
+fn a_process_under_a_quota_is_compared_with_that() {
+    let stat = format!("{V2}/cpu.stat");
+    let linux = Linux::new(&[(&format!("{V2}/cpu.max"), "100000 100000"), (&stat, "usage_usec 0")]);
+    process(&linux, "0-3", 0, 0);
+    let later = "7 (a) R 6 7 7 0 -1 4194304 119 0 0 0 70 10 0 0 20 0 1 0 4 1 3";
+    let used = [(&*stat, "usage_usec 1000000\n"), ("proc/self/stat", later)];
+    assert_eq!(linux.cpu(&used), 0.8, "of one processor; the group, half");
+}
+
+#[test]
+fn a_process_whose_time_went_back_is_not_compared() {
+    let linux = Linux::new(&[]);
+    process(&linux, "0", 500, 0);
+    let later = "7 (a) R 6 7 7 0 -1 4194304 119 0 0 0 400 0 0 0 20 0 1 0 4 1 3";
+    assert_eq!(linux.cpu(&[("proc/self/stat", later)]), 0.25);
+}
+
 #[test]
 fn more_than_all_is_all() {
     let stat = format!("{V2}/cpu.stat");

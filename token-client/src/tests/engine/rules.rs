@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use limiter::{
     local::LocalSettings,
-    rule::{Contents, RuleErrors, merge, parse, parse_degrade},
+    rule::{Contents, RuleErrors, merge, parse, parse_degrade, parse_system},
 };
 use rule_sources::{Changes, Loaded, LocalRules, RuleSource, WatchError};
 use tokio::{
@@ -85,4 +85,35 @@ async fn what_is_wrong_at_the_start_is_the_callers_to_say() {
     let engine = Engine::new(LocalSettings::default());
     let errors = engine.load(&*source(r#"[{"resource": "r", "count": -1}]"#)).unwrap_err();
     assert_eq!(errors.0.len(), 1);
+}
+
+/// A source that holds limits of all inbound calls.
+#[derive(Debug)]
+struct Limits(&'static str);
+
+impl RuleSource for Limits {
+    fn describe(&self) -> String {
+        "limits".into()
+    }
+
+    fn load(&self) -> Result<Loaded, RuleErrors> {
+        let local =
+            LocalRules { system: parse_system(self.0, "text")?.rules, ..Default::default() };
+        Ok(Loaded { local, files: 1, ..Loaded::default() })
+    }
+
+    fn watch(&self) -> Result<Changes, WatchError> {
+        Ok(Changes::new(Arc::default(), ()))
+    }
+}
+
+#[tokio::test]
+async fn a_load_that_changes_only_limits_of_the_system_is_logged() {
+    keep();
+    let engine = Engine::new(LocalSettings::default());
+    for (rules, logged) in [("[]", None), (r#"[{"qps": 5}]"#, Some(1)), (r#"[{"qps": 5}]"#, None)] {
+        engine.load(&Limits(rules)).unwrap();
+        let line = |rules| format!(r#"INFO rules in force source="limits" rules={rules} files=1"#);
+        assert_eq!(lines(), Vec::from_iter(logged.map(line)), "{rules}");
+    }
 }
