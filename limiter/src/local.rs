@@ -57,6 +57,7 @@ mod shared;
 mod slot;
 mod stat;
 mod step;
+mod succession;
 mod system;
 mod trace;
 mod tree;

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::{
-    SavedLine, Verdict,
+    Rate, SavedLine, Verdict,
     exact::{Wide, convert, div_ceil, nanos, tokens_in},
     rate::UNITS_MAX,
     saved::{back, whole_ns},
@@ -106,6 +106,11 @@ impl Line {
     pub(super) fn due(&self, per_ns: u64, cost: u128, longest: u128) -> u128 {
         let turn = self.turn.get().checked_sub(1).map_or(0, |last| last + cost);
         div_ceil(turn.saturating_sub(longest), per_ns)
+    }
+
+    /// The nanosecond since the epoch at which the last in line goes, 0 for nobody.
+    pub(crate) fn last_turn(&self, pace: &Rate) -> u128 {
+        self.due(pace.per_ns().max(1), 0, 0)
     }
 
     /// The same turn in the units of another rate, rounded up to one of them.

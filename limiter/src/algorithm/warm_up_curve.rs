@@ -229,6 +229,11 @@ impl WarmUpCurve {
         reserve.end.0 == 0 || reserve.tokens == self.max
     }
 
+    /// How cold the service is: 1 as before its first call, 0 when nothing is stored.
+    pub(crate) fn coldness(&self, reserve: &Reserve) -> f64 {
+        if self.is_cold(reserve) { 1.0 } else { as_f64(reserve.tokens) / as_f64(self.max) }
+    }
+
     /// A service that was half warm under `old` is half warm under this curve; and cold if `old`
     /// stored nothing, as that of a count of zero.
     pub(crate) fn adopt(&self, reserve: &mut Reserve, old: &Self) {

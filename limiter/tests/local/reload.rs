@@ -82,6 +82,53 @@ fn of_several_rules_each_goes_on_with_the_line_of_its_own_calls() {
 }
 
 #[test]
+fn a_rule_that_stays_with_other_numbers_goes_on_from_itself_when_another_goes() {
+    let queue = |count: u32, longest: u32| {
+        format!(
+            r#"{{"resource": "r", "count": {count}, "controlBehavior": 2,
+                 "maxQueueingTimeMs": {longest}}}"#
+        )
+    };
+    let engine = with_flow(&format!("[{}, {}]", queue(1_000, 500), queue(1, 60_000)));
+    drop(pass(enter(&engine, 0)));
+    let later = |turn: &u64| turn * 1_000 - turn * 2;
+    let waiting: Vec<_> =
+        (1..=30).map(|turn| wait(enter(&engine, turn * 2), later(&turn))).collect();
+    engine.load_flow(flow(&format!("[{}]", queue(1, 90_000))));
+    let next = wait(enter(&engine, 100), 30_900);
+    // Of which of them it is meant to go on from nobody can tell: not from one that opens it.
+    engine.load_flow(flow(&format!("[{}, {}]", queue(1_000, 500), queue(1, 90_000))));
+    engine.load_flow(flow(&format!("[{}]", queue(2, 70_000))));
+    drop(wait(enter(&engine, 100), 31_400));
+    drop((waiting, next));
+}
+
+#[test]
+fn what_values_have_used_stays_with_the_rule_for_the_same_time() {
+    let rules = |short: &str, count: u32| {
+        param(&format!(
+            r#"[{short} {{"resource": "r", "paramIdx": 0, "count": {count},
+                 "durationInSec": 3600}}]"#
+        ))
+    };
+    let short = r#"{"resource": "r", "paramIdx": 0, "count": 10, "durationInSec": 1},"#;
+    let engine = engine();
+    let args = [Arg::One(Param::Int(1))];
+    let take = |ms, n| {
+        let step = engine.enter(at(ms), Call::new("r").args(&args).count(n));
+        matches!(step, Step::Passed(_))
+    };
+    engine.load_param(rules(short, 100));
+    for second in 0..10 {
+        assert!(take(second * 1_001, 10));
+    }
+    assert!(!take(20_000, 1), "100 in the hour are used");
+    engine.load_param(rules("", 101));
+    assert!(take(20_000, 1));
+    assert!(!take(20_000, 1));
+}
+
+#[test]
 fn a_rule_that_warms_up_is_as_warm_with_other_numbers() {
     let rules = |count: u32, behavior: u32| {
         flow(&format!(

@@ -5,7 +5,7 @@
 //! that never open or never fill again, and pacing in whole milliseconds, which limits nothing above
 //! 2 000 a second, and nothing at all for a count of 0.
 
-use std::time::Duration;
+use std::{cmp::Ordering, time::Duration};
 
 use super::related::Counters;
 use crate::{
@@ -146,6 +146,15 @@ impl Control {
             Self::WarmUpPacing { pacing, state } => Some((*state.line(), pacing.rate())),
             _ => None,
         }
+    }
+
+    /// Greater: by what it remembers it lets less through, since its last turn is later or it is
+    /// colder.
+    pub(super) fn strictness(&self, other: &Self) -> Ordering {
+        let turn = |control: &Self| control.line().map(|(line, pace)| line.last_turn(&pace));
+        let coldness =
+            |control: &Self| control.warmth().map_or(0.0, |(curve, kept)| curve.coldness(&kept));
+        turn(self).cmp(&turn(other)).then(coldness(self).total_cmp(&coldness(other)))
     }
 
     /// Whether `n` more tokens may go, now or later. Windows only look; queues book.

@@ -1,6 +1,6 @@
 //! One hot-parameter rule with what its values have used.
 
-use std::{mem::discriminant, sync::Arc};
+use std::{cmp::Ordering, mem::discriminant, sync::Arc};
 
 use foldhash::quality::RandomState;
 use hashbrown::HashMap;
@@ -18,7 +18,7 @@ use crate::{
         limit::whole,
         values::Room,
     },
-    local::hot::without_server,
+    local::{hot::without_server, succession::Successor},
     rule::{ControlBehavior, ParamRule},
 };
 
@@ -69,6 +69,34 @@ impl Limits {
     }
 }
 
+impl Successor for HotRule {
+    /// For the same argument, and of the same kind.
+    fn is_akin(&self, other: &Self) -> bool {
+        let subject = |rule: &ParamRule| (rule.param_idx, rule.regex);
+        subject(&self.rule) == subject(&other.rule)
+            && self.rule.resource == other.rule.resource
+            && discriminant(&self.check) == discriminant(&other.check)
+    }
+
+    fn likeness(&self, other: &Self) -> u32 {
+        let (one, other) = (&*self.rule, &*other.rule);
+        let flow_id = |rule: &ParamRule| rule.cluster.as_ref().map(|cluster| cluster.flow_id);
+        let numbers = u32::from(one.count == other.count)
+            + u32::from(one.burst_count == other.burst_count)
+            + u32::from(one.max_queueing_time_ms == other.max_queueing_time_ms)
+            + u32::from(one.items == other.items);
+        u32::from(flow_id(one) == flow_id(other)) << 4
+            | u32::from(one.duration_sec == other.duration_sec) << 3
+            | numbers
+    }
+
+    /// What is counted for longer, and held to less, is used up for longer.
+    fn strictness(&self, other: &Self) -> Ordering {
+        let (one, other) = (&*self.rule, &*other.rule);
+        one.duration_sec.cmp(&other.duration_sec).then(other.count.total_cmp(&one.count))
+    }
+}
+
 impl HotRule {
     pub(super) fn new(number: u32, rule: &Arc<ParamRule>) -> Self {
         let check = without_server(rule).map_or(Check::Nothing, |rule| Check::of(&rule));
@@ -82,15 +110,7 @@ impl HotRule {
         Some(cluster.flow_id)
     }
 
-    /// Whether this is `old` with other numbers: for the same argument, and of the same kind.
-    pub(super) fn follows(&self, old: &Self) -> bool {
-        let subject = |rule: &ParamRule| (rule.param_idx, rule.regex);
-        subject(&self.rule) == subject(&old.rule)
-            && self.rule.resource == old.rule.resource
-            && discriminant(&self.check) == discriminant(&old.check)
-    }
-
-    /// Goes on where `old` ends, which it follows.
+    /// Goes on where `old` ends, which is akin.
     pub(super) fn adopt(&mut self, old: Self, now: Tick, room: &Room) {
         (self.number, self.missing) = (old.number, old.missing);
         match (&mut self.check, old.check) {
