@@ -61,6 +61,7 @@ mod succession;
 mod system;
 mod trace;
 mod tree;
+mod unserved;
 
 pub use arg::Arg;
 pub use asking::{Asking, Question};

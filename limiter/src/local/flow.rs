@@ -98,7 +98,7 @@ impl FlowGuards {
             let guard = changed.get(new).and_then(|at| self.guards.get_mut(*at));
             let (Some(guard), Some(old)) = (guard, before.get(old)) else { continue };
             guard.number = old.number;
-            guard.control.adopt(&old.control);
+            guard.control.adopt(&old.control, &guard.rule);
         }
         self.guards.shrink_to_fit();
         self.related.replace(related);
@@ -133,7 +133,7 @@ impl FlowGuards {
                 }
                 continue;
             }
-            if guard.control.is_queue() && place.passed.has(guard.number) {
+            if guard.control.books() && place.passed.has(guard.number) {
                 continue;
             }
             let verdict = match target {
@@ -165,7 +165,7 @@ impl FlowGuards {
 
     /// The call has been through the queues of the first `count` rules.
     fn note_queues(&self, count: usize, place: &mut FlowPlace) {
-        let queues = self.guards.iter().take(count).filter(|guard| guard.control.is_queue());
+        let queues = self.guards.iter().take(count).filter(|guard| guard.control.books());
         place.passed.add(queues.map(|guard| guard.number));
     }
 

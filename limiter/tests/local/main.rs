@@ -28,3 +28,4 @@ mod scenario;
 mod slots;
 mod support;
 mod unchanged;
+mod unserved;

@@ -12,13 +12,13 @@ use super::{
     threads::Threads,
 };
 use crate::{
-    Tick,
+    Decision, LocalLimit, LocalParam, Param, Tick,
     cluster::{
         key::{Key, KeyRef},
         limit::whole,
         values::Room,
     },
-    local::{hot::without_server, succession::Successor},
+    local::{succession::Successor, unserved::Unserved},
     rule::{ControlBehavior, ParamRule},
 };
 
@@ -38,8 +38,10 @@ pub(super) enum Check {
     Bucket(Box<Keyed<Bucket>>),
     Pace(Box<Keyed<Pace>>),
     Threads(Limits),
-    /// A grade that Sentinel does not know lets everything pass, as does a cluster rule without a
-    /// server whose `fallbackPolicy` is `pass`.
+    /// A cluster rule without a server, in windows or by an algorithm of its own.
+    Client(Box<LocalParam>),
+    /// A grade that Sentinel does not know lets everything pass, as do some cluster rules without a
+    /// server.
     Nothing,
 }
 
@@ -51,6 +53,24 @@ pub(super) struct Limits {
 }
 
 impl Check {
+    fn new(rule: &ParamRule, room: &Room) -> Self {
+        let Some(cluster) = &rule.cluster else { return Self::of(rule) };
+        match Unserved::of(cluster, is_asked(rule)) {
+            Unserved::Open => Self::Nothing,
+            Unserved::Shut => {
+                Self::of(&ParamRule { count: 0.0, items: Vec::new(), ..rule.clone() })
+            }
+            Unserved::AsLocal(None) => Self::of(rule),
+            Unserved::AsLocal(Some(count)) => Self::of(&ParamRule { count, ..rule.clone() }),
+            Unserved::AsClient => Self::client(rule, None, room).unwrap_or_else(|| Self::of(rule)),
+        }
+    }
+
+    fn client(rule: &ParamRule, before: Option<&LocalParam>, room: &Room) -> Option<Self> {
+        let values = LocalParam::within(rule, LocalLimit::Own, before, room.clone())?;
+        Some(Self::Client(Box::new(values)))
+    }
+
     fn of(rule: &ParamRule) -> Self {
         match (rule.grade, rule.behavior) {
             (0, _) => {
@@ -67,6 +87,12 @@ impl Limits {
     fn of(&self, key: KeyRef<'_>) -> u64 {
         self.items.get(&key).copied().unwrap_or(self.limit)
     }
+}
+
+/// Whether a token server decides a rule that has a flow id. Calls in progress with a value are this
+/// process's own (`ParamFlowChecker.passCheck`).
+fn is_asked(rule: &ParamRule) -> bool {
+    rule.grade == 1
 }
 
 impl Successor for HotRule {
@@ -98,15 +124,13 @@ impl Successor for HotRule {
 }
 
 impl HotRule {
-    pub(super) fn new(number: u32, rule: &Arc<ParamRule>) -> Self {
-        let check = without_server(rule).map_or(Check::Nothing, |rule| Check::of(&rule));
-        Self { number, rule: Arc::clone(rule), check, missing: 0 }
+    pub(super) fn new(number: u32, rule: &Arc<ParamRule>, room: &Room) -> Self {
+        Self { number, rule: Arc::clone(rule), check: Check::new(rule, room), missing: 0 }
     }
 
-    /// The rule's flow id, if a token server decides it. Calls in progress with a value are this
-    /// process's own (`ParamFlowChecker.passCheck`).
+    /// The rule's flow id, if a token server decides it.
     pub(super) fn flow_id(&self) -> Option<i64> {
-        let cluster = self.rule.cluster.as_ref().filter(|_| self.rule.grade == 1)?;
+        let cluster = self.rule.cluster.as_ref().filter(|_| is_asked(&self.rule))?;
         Some(cluster.flow_id)
     }
 
@@ -116,6 +140,11 @@ impl HotRule {
         match (&mut self.check, old.check) {
             (Check::Bucket(new), Check::Bucket(old)) => new.adopt(*old, now, room),
             (Check::Pace(new), Check::Pace(old)) => new.adopt(*old, now, room),
+            (Check::Client(_), Check::Client(old)) => {
+                if let Some(check) = Check::client(&self.rule, Some(&old), room) {
+                    self.check = check;
+                }
+            }
             // Calls in progress are counted by argument, whatever rules there are.
             _ => {}
         }
@@ -126,10 +155,11 @@ impl HotRule {
         &mut self,
         threads: &mut [Threads],
         now: Tick,
-        key: KeyRef<'_>,
+        value: &Param<'_>,
         n: u32,
         room: &Room,
     ) -> Answer {
+        let key = KeyRef::of(value);
         match &mut self.check {
             Check::Bucket(values) => values.ask(key, now, n, room),
             Check::Pace(values) => values.ask(key, now, n, room),
@@ -137,6 +167,13 @@ impl HotRule {
                 let calls = threads.iter_mut().find(|c| c.param_idx == self.rule.param_idx);
                 let fits = calls.is_none_or(|c| c.fits(key, limits.of(key), now, room));
                 if fits { Answer::Pass } else { Answer::Block }
+            }
+            Check::Client(values) => {
+                match values.acquire(now, n, None, std::iter::once(value.borrowed())) {
+                    Decision::Pass { .. } => Answer::Pass,
+                    Decision::Wait { wait } => Answer::Wait(wait),
+                    Decision::Block => Answer::Block,
+                }
             }
             Check::Nothing => Answer::Pass,
         }
@@ -147,6 +184,7 @@ impl HotRule {
         match &mut self.check {
             Check::Bucket(values) => values.tidy(now, room),
             Check::Pace(values) => values.tidy(now, room),
+            Check::Client(values) => values.tidy(now),
             Check::Threads(_) | Check::Nothing => false,
         }
     }
@@ -156,6 +194,7 @@ impl HotRule {
         match &self.check {
             Check::Bucket(values) => values.is_idle(now),
             Check::Pace(values) => values.is_idle(now),
+            Check::Client(values) => values.is_idle(now),
             Check::Threads(_) | Check::Nothing => true,
         }
     }
@@ -165,6 +204,7 @@ impl HotRule {
         match &self.check {
             Check::Bucket(values) => (values.len(), values.overflow_uses()),
             Check::Pace(values) => (values.len(), values.overflow_uses()),
+            Check::Client(values) => values.values(),
             Check::Threads(_) | Check::Nothing => (0, 0),
         }
     }
