@@ -59,9 +59,11 @@ mod slot;
 mod stat;
 mod stay;
 mod step;
+mod succession;
 mod system;
 mod trace;
 mod tree;
+mod unserved;
 
 pub use arg::Arg;
 pub use asking::{Asking, Question};

@@ -132,16 +132,21 @@ impl Algorithm for LeakyQueue {
     }
 
     fn used(&self, state: &Line, now: Tick) -> u64 {
+        if self.rate.per_ns() == 0 {
+            return 0;
+        }
         state.tokens(self.rate.per_ns(), now, self.rate.per_token())
     }
 
-    /// Idle once a call as large as the whole queue would go at once.
+    /// Idle once a call as large as the whole queue would go at once. A larger one has to wait for
+    /// longer than that, and finds a line that was forgotten empty: it goes at once, as the first of
+    /// all does whatever its size.
     fn is_idle(&self, state: &Line, now: Tick) -> bool {
         let whole = self.longest.get() + self.rate.per_token();
-        self.rate.per_ns() == 0 || state.is_clear(self.rate.per_ns(), now, whole)
+        state.is_clear(self.rate.per_ns(), now, whole)
     }
 
-    /// The turns that were promised stay as they are.
+    /// The turns that were promised stay as they are, also through a rate of zero.
     fn adopt(&self, state: &mut Line, old: &Self, _now: Tick) {
         state.convert(old.rate.per_ns(), self.rate.per_ns());
     }
@@ -294,6 +299,20 @@ mod tests {
         assert_eq!(admitted(&ten, &mut state, at(0), 4), 4);
         three.adopt(&mut state, &ten, at(0));
         assert_eq!(three.take(&mut state, at(0), 1), wait(Duration::from_nanos(633_333_334)));
+    }
+
+    #[test]
+    fn a_rate_of_zero_keeps_them_until_they_have_come() {
+        let (ten, none) = (queue(10.0, SECOND), queue(0.0, SECOND));
+        let mut state = Line::default();
+        assert_eq!(admitted(&ten, &mut state, at(0), 8), 8);
+        none.adopt(&mut state, &ten, at(0));
+        assert_eq!(none.take(&mut state, at(0), 1), Verdict::NEVER);
+        assert_eq!(none.used(&state, at(0)), 0);
+        assert!(!none.is_idle(&state, at(700)) && none.is_idle(&state, at(701)));
+        state = none.restore(&none.save(&state, at(0)), Duration::ZERO).unwrap();
+        ten.adopt(&mut state, &none, at(0));
+        assert_eq!(ten.take(&mut state, at(0), 1), wait(ms(800)));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::{
-    SavedLine, Verdict,
+    Rate, SavedLine, Verdict,
     exact::{Wide, convert, div_ceil, nanos, tokens_in},
     rate::UNITS_MAX,
     saved::{back, whole_ns},
@@ -18,7 +18,8 @@ use crate::Tick;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Line {
     seen: Tick,
-    /// Units of work from the epoch to the last caller's turn, plus one; 0 if there was none.
+    /// Units of work from the epoch to the last caller's turn, plus one; 0 if there was none. At a
+    /// rate of zero, which nobody joins, a unit is a nanosecond: turns that are promised stay.
     turn: Wide,
 }
 
@@ -91,7 +92,7 @@ impl Line {
 
     /// Whether a call of at most `cost` units goes at once at `now`, as in an empty line.
     pub(super) fn is_clear(&self, per_ns: u64, now: Tick, cost: u128) -> bool {
-        let now = u128::from(self.seen.max(now).0) * u128::from(per_ns);
+        let now = u128::from(self.seen.max(now).0) * u128::from(per_ns.max(1));
         self.turn.get().checked_sub(1).is_none_or(|last| last + cost <= now)
     }
 
@@ -107,21 +108,27 @@ impl Line {
         div_ceil(turn.saturating_sub(longest), per_ns)
     }
 
-    /// The same turn in the units of another rate.
+    /// The nanosecond since the epoch at which the last in line goes, 0 for nobody.
+    pub(crate) fn last_turn(&self, pace: &Rate) -> u128 {
+        self.due(pace.per_ns().max(1), 0, 0)
+    }
+
+    /// The same turn in the units of another rate, rounded up to one of them.
     pub(super) fn convert(&mut self, from_per_ns: u64, to_per_ns: u64) {
         if let Some(last) = self.turn.get().checked_sub(1) {
-            self.turn = Wide::new(convert(last, from_per_ns, to_per_ns) + 1);
+            self.turn = Wide::new(convert(last, from_per_ns.max(1), to_per_ns.max(1)) + 1);
         }
     }
 
     pub(super) fn save(&self, per_ns: u64) -> SavedLine {
-        SavedLine { per_ns, seen: self.seen.0, turn: self.turn.get().checked_sub(1) }
+        SavedLine { per_ns: per_ns.max(1), seen: self.seen.0, turn: self.turn.get().checked_sub(1) }
     }
 
     pub(super) fn restore(saved: &SavedLine, per_ns: u64, behind: Duration) -> Self {
-        let earlier = u128::from(whole_ns(behind)) * u128::from(saved.per_ns);
+        let from = saved.per_ns.max(1);
+        let earlier = u128::from(whole_ns(behind)) * u128::from(from);
         let turn = saved.turn.map(|turn| turn.saturating_sub(earlier));
-        let turn = turn.map_or(0, |turn| convert(turn, saved.per_ns, per_ns) + 1);
+        let turn = turn.map_or(0, |turn| convert(turn, from, per_ns.max(1)) + 1);
         Self { seen: back(saved.seen, behind), turn: Wide::new(turn) }
     }
 }

@@ -36,7 +36,8 @@ pub struct SmoothBursty {
 
 impl SmoothBursty {
     /// `rate` permits, stored for at most `storage` of idle time; Guava stores a second's. A rate
-    /// of zero, which Guava refuses, lets nothing through.
+    /// of zero, which Guava refuses, lets nothing through; whoever sets it and another one after it
+    /// begins with an empty storage and without debt.
     #[must_use]
     pub fn new(rate: Rate, storage: Duration) -> Self {
         Self { rate, storage: rate.units_in(storage) }

@@ -229,15 +229,28 @@ impl WarmUpCurve {
         reserve.end.0 == 0 || reserve.tokens == self.max
     }
 
-    /// A service that was half warm under `old` is half warm under this curve.
+    /// How cold the service is: 1 as before its first call, 0 when nothing is stored.
+    pub(crate) fn coldness(&self, reserve: &Reserve) -> f64 {
+        if self.is_cold(reserve) { 1.0 } else { as_f64(reserve.tokens) / as_f64(self.max) }
+    }
+
+    /// A service that was half warm under `old` is half warm under this curve; and cold if `old`
+    /// stored nothing, as that of a count of zero.
     pub(crate) fn adopt(&self, reserve: &mut Reserve, old: &Self) {
         self.fit(reserve, old.max);
     }
 
     /// Brings a reserve that held at most `max` tokens to what it holds here.
     fn fit(&self, reserve: &mut Reserve, max: u64) {
-        let tokens = mul_div_ceil(reserve.tokens.into(), self.max.into(), max.max(1).into());
-        reserve.tokens = u64::try_from(tokens).unwrap_or(self.max).min(self.max);
+        // Before its first call it has no tokens, and is cold.
+        reserve.tokens = match (u128::from(max), reserve.end) {
+            (_, Tick(0)) => 0,
+            (0, _) => self.max,
+            (max, _) => {
+                let tokens = mul_div_ceil(reserve.tokens.into(), self.max.into(), max);
+                u64::try_from(tokens).unwrap_or(self.max).min(self.max)
+            }
+        };
         if max != self.max {
             reserve.fraction = 0;
         }
@@ -385,6 +398,21 @@ mod tests {
         }
         curve.advance(&mut state, at(1_000), 50);
         assert_eq!(state.tokens(), 650);
+    }
+
+    #[test]
+    fn who_stored_nothing_is_cold_under_a_curve_that_stores_something() {
+        let (none, hundred) = (curve(0.0, 10, 3), curve(100.0, 10, 3));
+        let mut state = reserve(200);
+        none.adopt(&mut state, &hundred);
+        assert_eq!(state.tokens(), 0);
+        hundred.adopt(&mut state, &none);
+        assert_eq!(state.tokens(), 1_000);
+        let saved = none.save(&reserve(0));
+        assert_eq!(hundred.restore(&saved, Duration::ZERO).tokens(), 1_000);
+        let mut unused = Reserve::default();
+        hundred.adopt(&mut unused, &none);
+        assert_eq!(unused, Reserve::default());
     }
 
     #[test]

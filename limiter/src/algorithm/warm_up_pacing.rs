@@ -289,10 +289,12 @@ impl Algorithm for WarmUpPacing {
         one.map_or(0, |one| state.line.tokens(self.rate.per_ns(), now, one))
     }
 
-    /// Idle once cold, and once a call as large as the whole queue would go at once.
+    /// Idle once cold, and once a call as large as the whole queue would go at once; of larger ones
+    /// as [`super::LeakyQueue`].
     fn is_idle(&self, state: &WarmUpPacingState, now: Tick) -> bool {
         let mut state = *state;
-        let Some(cost) = self.cost(&mut state, now, 1) else { return true };
+        // Of a rate of zero none is known: then the turns that are promised are waited for.
+        let cost = self.cost(&mut state, now, 1).unwrap_or(0);
         let is_cold = state.passed == 0 && self.curve.is_cold(&state.reserve);
         is_cold && state.line.is_clear(self.rate.per_ns(), now, self.longest.get() + cost)
     }

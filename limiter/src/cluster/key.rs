@@ -122,6 +122,17 @@ impl From<&ItemValue> for Key {
     }
 }
 
+impl Param<'_> {
+    /// The same value, without its own memory.
+    pub(crate) fn borrowed(&self) -> Param<'_> {
+        match self {
+            Self::Str(text) => Param::Str(Cow::Borrowed(text)),
+            // Any other has none.
+            other => other.clone(),
+        }
+    }
+}
+
 /// The request's value that a rule's item names.
 impl<'a> From<&'a ItemValue> for Param<'a> {
     fn from(value: &'a ItemValue) -> Self {

@@ -64,6 +64,11 @@ impl LocalFlow {
         self.0.decide(&mut self.0.lock(), now, count.into(), ask).into()
     }
 
+    /// Whether nothing that was taken counts any more at `now`.
+    pub(crate) fn is_idle(&self, now: Tick) -> bool {
+        self.0.is_idle(now)
+    }
+
     /// Counts tokens that a server granted, to be used after `wait`, so that they are not granted
     /// here a second time. They count as long as those that are granted here: for a window; of a
     /// bucket no more than all it holds; and a queue goes on behind the call that got them.
@@ -82,6 +87,17 @@ impl LocalParam {
     /// local check.
     #[must_use]
     pub fn new(rule: &ParamRule, limit: LocalLimit, before: Option<&Self>) -> Option<Self> {
+        let room = before.map_or_else(|| Room::new(&settings()), |before| before.0.room().clone());
+        Self::within(rule, limit, before, room)
+    }
+
+    /// As [`Self::new`], with its values in a room that others share.
+    pub(crate) fn within(
+        rule: &ParamRule,
+        limit: LocalLimit,
+        before: Option<&Self>,
+        room: Room,
+    ) -> Option<Self> {
         let cluster = rule.cluster.as_ref()?;
         let (mut config, count) = alone(cluster, rule.count, limit);
         if limit == LocalLimit::Own
@@ -102,9 +118,7 @@ impl LocalParam {
         let items = items.collect();
         let rule = ParamRule { count, items, cluster: Some(config.clone()), ..rule.clone() };
         let counting = Counting::of(&config, Recipe::behavior_of_param(&rule));
-        let before = before.map(|before| &before.0);
-        let room = before.map_or_else(|| Room::new(&settings()), |before| before.room().clone());
-        let before = before.filter(|before| before.counting() == counting);
+        let before = before.map(|before| &before.0).filter(|before| before.counting() == counting);
         let counter = before.map(ParamFlow::counter).unwrap_or_default();
         let recipe = Recipe::of_param(&rule, &config).map(Arc::new);
         Some(Self(ParamFlow::new(rule, &config, room, namespace(), recipe, counter)))
@@ -121,6 +135,22 @@ impl LocalParam {
     ) -> Decision {
         let ask = Ask { max_wait, ..Ask::default() };
         self.0.acquire(now, count, ask, params).unwrap_or(Decision::Block)
+    }
+
+    /// Forgets some values of which nothing counts any more; true when there may be more.
+    pub(crate) fn tidy(&self, now: Tick) -> bool {
+        self.0.tidy_some(now)
+    }
+
+    /// Whether nothing that values have used counts any more at `now`, and all are forgotten.
+    pub(crate) fn is_idle(&self, now: Tick) -> bool {
+        self.0.is_forgotten(now)
+    }
+
+    /// Values with a counter, and how often one found no room.
+    pub(crate) fn values(&self) -> (usize, u64) {
+        let totals = self.0.totals();
+        (totals.values, totals.overflow_uses)
     }
 
     /// As [`LocalFlow::granted`], for each value.

@@ -27,8 +27,8 @@ impl LocalEngine {
     /// Asks the flow rules of `resource` for `n` tokens at `now`, and takes them: a rate limit and no
     /// more, at less than half the price of [`Self::enter`].
     ///
-    /// No other slot is asked, and no token server: rules with `clusterMode` are checked here, by
-    /// their fallback policy. Nothing is in progress afterwards, so rules on calls in progress see
+    /// No other slot is asked, and no token server: rules with `clusterMode` are checked here, as
+    /// without one. Nothing is in progress afterwards, so rules on calls in progress see
     /// only guarded ones; and no response time, success or error is counted. The tokens count as
     /// those of a call without origin in the default context.
     ///

@@ -75,8 +75,8 @@ impl LocalEngine {
     }
 
     /// Switches on or off that calls ask a token server for rules with `clusterMode`, by
-    /// [`Step::Ask`]; off at first, when such rules are checked here, by their fallback policy. What
-    /// is counted stays.
+    /// [`Step::Ask`]; off at first, when such rules are checked here, by their mode and their fallback
+    /// policy (see [`Self::load_flow`]). What is counted stays.
     pub fn ask_servers(&self, on: bool) {
         self.shared.ask_servers(on);
     }

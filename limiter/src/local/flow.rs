@@ -18,6 +18,7 @@ use super::{
     asking::Told,
     node::{Nodes, Seat, Target},
     passed::Passed,
+    succession,
 };
 use crate::{Tick, rule::FlowRule};
 
@@ -67,7 +68,7 @@ pub(super) struct FlowGuards {
 
 impl FlowGuards {
     /// Puts `rules` in place of those before. What an equal rule remembers stays, and what one
-    /// remembers that only has other numbers now goes on in these.
+    /// remembers that only has other numbers now goes on in these (see [`succession`]).
     pub(super) fn replace(&mut self, resource: &str, mut rules: Vec<Arc<FlowRule>>) {
         // `FlowRuleComparator.java`; exact names before patterns; else as they stand in the list.
         rules.sort_by_key(|rule| {
@@ -92,16 +93,13 @@ impl FlowGuards {
             let who = Who::of(&rule);
             self.guards.push(Guard { number, rule, who, whose, control });
         }
-        for same_behavior in [true, false] {
-            changed.retain(|at| {
-                let Some(guard) = self.guards.get_mut(*at) else { return false };
-                let is_old = |old: &Guard| old.is_followed_by(&guard.rule, same_behavior);
-                let Some(at) = before.iter().position(is_old) else { return true };
-                let old = before.remove(at);
-                guard.number = old.number;
-                guard.control.adopt(&old.control);
-                false
-            });
+        let new: Vec<_> = changed.iter().filter_map(|at| self.guards.get(*at)).collect();
+        let pairs = succession::pairs(&new, &before.iter().collect::<Vec<_>>());
+        for (new, old) in pairs {
+            let guard = changed.get(new).and_then(|at| self.guards.get_mut(*at));
+            let (Some(guard), Some(old)) = (guard, before.get(old)) else { continue };
+            guard.number = old.number;
+            guard.control.adopt(&old.control, &guard.rule);
         }
         self.guards.shrink_to_fit();
         self.related.replace(related);
@@ -136,7 +134,7 @@ impl FlowGuards {
                 }
                 continue;
             }
-            if guard.control.is_queue() && place.passed.has(guard.number) {
+            if guard.control.books() && place.passed.has(guard.number) {
                 continue;
             }
             let verdict = match target {
@@ -168,7 +166,7 @@ impl FlowGuards {
 
     /// The call has been through the queues of the first `count` rules.
     fn note_queues(&self, count: usize, place: &mut FlowPlace) {
-        let queues = self.guards.iter().take(count).filter(|guard| guard.control.is_queue());
+        let queues = self.guards.iter().take(count).filter(|guard| guard.control.books());
         place.passed.add(queues.map(|guard| guard.number));
     }
 

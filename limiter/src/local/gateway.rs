@@ -14,7 +14,8 @@
 //! pattern does not take is `$NM`, which the rule lets pass ten million times a window.
 //!
 //! A part keeps its index while rules look at it or calls are counted by it, so that other rules
-//! may come and go and nothing is forgotten or counted elsewhere; then the index is free for another.
+//! may come and go and nothing is forgotten or counted elsewhere; with the next rules after that the
+//! index is free for another.
 
 use std::borrow::Cow;
 
@@ -98,16 +99,18 @@ impl GatewayRules {
             .partition(|rule| rule.param_item.is_some());
         let rules = || of_a_part.iter().chain(&of_all);
         let mut all = Self { rules: Vec::new(), sources: self.sources.clone() };
+        for rule in rules() {
+            let index = all.index(rule);
+            all.rules.push(param_rule(rule, index));
+        }
+        // Only now, so that a rule for another part is not taken for one of these rules with other
+        // numbers, and goes on with what other values have used.
         for (index, place) in all.sources.iter_mut().enumerate() {
             place.take_if(|known| {
                 !is_held(param_idx(index)) && !rules().any(|rule| known.is_of(rule))
             });
         }
         while all.sources.pop_if(|last| last.is_none()).is_some() {}
-        for rule in rules() {
-            let index = all.index(rule);
-            all.rules.push(param_rule(rule, index));
-        }
         all
     }
 

@@ -1,7 +1,7 @@
 //! The hot-parameter rules of one resource and its gateway rules, which are hot-parameter rules of
 //! another slot.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     Arg,
@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Tick,
     cluster::values::Room,
-    rule::{FallbackPolicy, GatewayFlowRule, ParamRule, ResourceMode},
+    rule::{GatewayFlowRule, ParamRule, ResourceMode},
 };
 
 /// The gateway rules of a resource: what is an argument, and what is held to a count.
@@ -104,20 +104,4 @@ pub(super) fn replace_gateway(
     let hot_rules: Vec<Arc<ParamRule>> = rules.rules().iter().cloned().map(Arc::new).collect();
     replace(&mut hot, &hot_rules, room);
     *gateway = hot.map(|hot| Gateway { rules, hot, held });
-}
-
-/// A rule as it is checked here: one that a token server would check, by its fallback policy.
-/// `None`: not at all.
-pub(super) fn without_server(rule: &ParamRule) -> Option<Cow<'_, ParamRule>> {
-    let Some(cluster) = &rule.cluster else { return Some(Cow::Borrowed(rule)) };
-    match (cluster.fallback, cluster.local_count()) {
-        (FallbackPolicy::Pass, _) => None,
-        (FallbackPolicy::Block, _) => {
-            Some(Cow::Owned(ParamRule { count: 0.0, items: Vec::new(), ..rule.clone() }))
-        }
-        (FallbackPolicy::Local | FallbackPolicy::Share, None) => Some(Cow::Borrowed(rule)),
-        (FallbackPolicy::Local | FallbackPolicy::Share, Some(count)) => {
-            Some(Cow::Owned(ParamRule { count, ..rule.clone() }))
-        }
-    }
 }

@@ -2,7 +2,9 @@
 //!
 //! Each kind is loaded by itself and whole. Rules equal to those in force keep what they remember,
 //! and those that only have other numbers keep what means the same with these: who waits in line,
-//! how warm the service is, what hot values have used. A rule that is not in the list is forgotten
+//! how warm the service is, what hot values have used. Where several rules are for the same calls,
+//! each goes on from the one that it is most like, and if that may be several from one that lets
+//! less through. A rule that is not in the list is forgotten
 //! there and then; when it comes back, it begins anew. The counters of nodes stay whatever is
 //! loaded, and so do calls in progress. A list that is equal to the one before changes nothing.
 
@@ -40,8 +42,17 @@ impl LocalEngine {
     /// Loads flow rules. The queue of a rule and how warm it is stay while it is in force, also with
     /// another count, wait or behavior: a load lets no burst through.
     ///
+    /// Of a resource that no rule names, [`Self::tidy`] forgets a queue when a call as large as all of
+    /// it would go at once. A call for more tokens than that, which would be refused, then goes at
+    /// once, as the first of all does whatever its size.
+    ///
     /// A rule with a [`cluster`](FlowRule::cluster) configuration is checked here as one without a
-    /// token server: by its fallback policy.
+    /// token server, unless [`Self::ask_servers`] is on. Its mode counts, which may shut or open it,
+    /// and then its fallback policy; a share is all of the count, since nobody knows here who shares
+    /// it. With `localCount`, and with neither `thresholdUnit: window` nor an algorithm, it is
+    /// compared as any other rule, so many a second; or else it counts by itself what it lets
+    /// through, as a [`LocalFlow`](crate::LocalFlow) does: no call borrows from it, and what a rule
+    /// behind it refuses is counted.
     pub fn load_flow(&self, rules: Vec<FlowRule>) -> Loaded {
         self.load(rules, |rules| &mut rules.flow)
     }

@@ -115,7 +115,8 @@ impl ParamPlace {
 impl HotRules {
     /// `rules` with nothing used, in `room`, which all resources share.
     pub(crate) fn new(rules: &[Arc<ParamRule>], room: &Room) -> Self {
-        let rules: Vec<HotRule> = (1..).zip(rules).map(|(n, rule)| HotRule::new(n, rule)).collect();
+        let rules: Vec<HotRule> =
+            (1..).zip(rules).map(|(n, rule)| HotRule::new(n, rule, room)).collect();
         let numbers = u32::try_from(rules.len()).unwrap_or(u32::MAX);
         let mut threads: Vec<Threads> = Vec::new();
         for HotRule { rule, check, .. } in &rules {
@@ -170,7 +171,7 @@ impl HotRules {
             }
             let done = if place.rule == number { place.elements } else { 0 };
             for (element, value) in values.iter().enumerate().skip(done) {
-                match rule.ask(threads, now, KeyRef::of(value), n, room) {
+                match rule.ask(threads, now, value, n, room) {
                     Answer::Pass => {}
                     Answer::Wait(wait) => {
                         place.go_on(rules, index, element + 1);
@@ -191,7 +192,7 @@ impl HotRules {
         let on_threads = |rule: &HotRule| matches!(rule.check, Check::Threads(_));
         for (number, rule) in rules.iter_mut().enumerate().filter(|(_, rule)| on_threads(rule)) {
             for value in values_at(args, rule.rule.param_idx).unwrap_or_default() {
-                if rule.ask(threads, now, KeyRef::of(value), 1, room) == Answer::Block {
+                if rule.ask(threads, now, value, 1, room) == Answer::Block {
                     return Err(number);
                 }
             }

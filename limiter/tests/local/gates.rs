@@ -199,6 +199,34 @@ fn a_gateway_rule_keeps_what_it_remembers_whatever_other_rules_come_and_go() {
     }
 }
 
+/// A request with a header.
+struct Header(&'static str, &'static str);
+
+impl GatewayRequest for Header {
+    fn header(&self, name: &str) -> Option<Cow<'_, str>> {
+        (name == self.0).then(|| self.1.into())
+    }
+}
+
+#[test]
+fn a_gateway_rule_for_another_part_begins_anew_also_when_it_takes_the_place_of_one() {
+    let rule = |header: &str| {
+        let rule = format!(
+            r#"[{{"resource": "route", "count": 1, "intervalSec": 3600,
+                 "paramItem": {{"parseStrategy": 2, "fieldName": "{header}"}}}}]"#
+        );
+        parse_gateway(&rule, "test").unwrap().rules
+    };
+    let engine = engine();
+    let (x, y) = (Header("X", "a"), Header("Y", "a"));
+    let request = |from| engine.enter(at(0), Call::new("route").gateway(ResourceMode::Route, from));
+    for from in [&x, &y, &x] {
+        engine.load_gateway(rule(from.0));
+        drop(pass(request(from)));
+        block(request(from));
+    }
+}
+
 #[test]
 fn requests_in_progress_are_counted_by_the_part_that_they_began_with() {
     let by_ip = r#"{"resource": "route", "count": 1, "grade": 0,

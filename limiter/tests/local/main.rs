@@ -29,3 +29,4 @@ mod scenario;
 mod slots;
 mod support;
 mod unchanged;
+mod unserved;

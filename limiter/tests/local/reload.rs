@@ -51,6 +51,19 @@ fn a_paced_rule_keeps_its_line_whatever_its_numbers() {
 }
 
 #[test]
+fn a_paced_rule_keeps_its_line_through_a_count_of_zero() {
+    let engine = with_flow(&paced(1, 60_000));
+    drop(pass(enter(&engine, 0)));
+    let waiting: Vec<_> = (1..=30).map(|turn| wait(enter(&engine, 0), turn * 1_000)).collect();
+    engine.load_flow(flow(&paced(0, 60_000)));
+    block(enter(&engine, 0));
+    engine.tidy(at(0));
+    engine.load_flow(flow(&paced(1, 60_000)));
+    drop(wait(enter(&engine, 0), 31_000));
+    drop(waiting);
+}
+
+#[test]
 fn of_several_rules_each_goes_on_with_the_line_of_its_own_calls() {
     let rules = |of_a: u32, of_all: u32| {
         flow(&format!(
@@ -66,6 +79,53 @@ fn of_several_rules_each_goes_on_with_the_line_of_its_own_calls() {
     engine.load_flow(rules(2, 500));
     let of_a = wait(engine.enter(at(0), Call::new("r").origin("a")), 500);
     drop(pass(of_a.resume(at(500))));
+}
+
+#[test]
+fn a_rule_that_stays_with_other_numbers_goes_on_from_itself_when_another_goes() {
+    let queue = |count: u32, longest: u32| {
+        format!(
+            r#"{{"resource": "r", "count": {count}, "controlBehavior": 2,
+                 "maxQueueingTimeMs": {longest}}}"#
+        )
+    };
+    let engine = with_flow(&format!("[{}, {}]", queue(1_000, 500), queue(1, 60_000)));
+    drop(pass(enter(&engine, 0)));
+    let later = |turn: &u64| turn * 1_000 - turn * 2;
+    let waiting: Vec<_> =
+        (1..=30).map(|turn| wait(enter(&engine, turn * 2), later(&turn))).collect();
+    engine.load_flow(flow(&format!("[{}]", queue(1, 90_000))));
+    let next = wait(enter(&engine, 100), 30_900);
+    // Of which of them it is meant to go on from nobody can tell: not from one that opens it.
+    engine.load_flow(flow(&format!("[{}, {}]", queue(1_000, 500), queue(1, 90_000))));
+    engine.load_flow(flow(&format!("[{}]", queue(2, 70_000))));
+    drop(wait(enter(&engine, 100), 31_400));
+    drop((waiting, next));
+}
+
+#[test]
+fn what_values_have_used_stays_with_the_rule_for_the_same_time() {
+    let rules = |short: &str, count: u32| {
+        param(&format!(
+            r#"[{short} {{"resource": "r", "paramIdx": 0, "count": {count},
+                 "durationInSec": 3600}}]"#
+        ))
+    };
+    let short = r#"{"resource": "r", "paramIdx": 0, "count": 10, "durationInSec": 1},"#;
+    let engine = engine();
+    let args = [Arg::One(Param::Int(1))];
+    let take = |ms, n| {
+        let step = engine.enter(at(ms), Call::new("r").args(&args).count(n));
+        matches!(step, Step::Passed(_))
+    };
+    engine.load_param(rules(short, 100));
+    for second in 0..10 {
+        assert!(take(second * 1_001, 10));
+    }
+    assert!(!take(20_000, 1), "100 in the hour are used");
+    engine.load_param(rules("", 101));
+    assert!(take(20_000, 1));
+    assert!(!take(20_000, 1));
 }
 
 #[test]
@@ -96,6 +156,32 @@ fn a_rule_that_warms_up_is_as_warm_with_other_numbers() {
     assert_eq!(stored(30_000), 0, "not known before the first call");
     drop(enter(&engine, 40_000));
     assert_eq!(stored(40_000), 1_000, "cold");
+}
+
+#[test]
+fn a_service_that_was_shut_by_a_count_of_zero_is_cold() {
+    let rules = |count: u32, behavior: u32| {
+        flow(&format!(
+            r#"[{{"resource": "r", "count": {count}, "controlBehavior": {behavior},
+                 "warmUpPeriodSec": 10, "maxQueueingTimeMs": 1}}]"#
+        ))
+    };
+    let second = |engine: &Arc<LocalEngine>, from: u64| {
+        let goes = |ms: &u64| !matches!(enter(engine, from + ms), Step::Blocked(_));
+        (0..1_000).filter(goes).count()
+    };
+    for behavior in [1, 3] {
+        let engine = engine();
+        engine.load_flow(rules(100, behavior));
+        let cold = second(&engine, 0);
+        assert!((30..=34).contains(&cold), "{cold} of 100");
+        engine.load_flow(rules(0, behavior));
+        for s in 1..600 {
+            block(enter(&engine, s * 1_000));
+        }
+        engine.load_flow(rules(100, behavior));
+        assert_eq!(second(&engine, 600_000), cold);
+    }
 }
 
 /// Takes a rule away and brings it back, with and without a call meanwhile; `used` makes it remember

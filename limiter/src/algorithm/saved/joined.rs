@@ -67,7 +67,7 @@ impl Saved {
                 *last = (*last).max(its_last);
             }
             (Self::LeakyQueue(a), Self::LeakyQueue(b)) => {
-                let turn = b.turn.map(|turn| convert(turn, b.per_ns.max(1), a.per_ns));
+                let turn = b.turn.map(|turn| convert(turn, b.per_ns.max(1), a.per_ns.max(1)));
                 (a.turn, a.seen) = (a.turn.max(turn), a.seen.max(b.seen));
             }
             // Of no value, or of another rule: the later one means something still.

@@ -36,6 +36,11 @@ impl ParamFlow {
     /// Whether nothing of any value counts any more. Forgets idle values.
     pub(crate) fn is_idle(&self, now: Tick) -> bool {
         self.tidy(now);
+        self.is_forgotten(now)
+    }
+
+    /// As [`Self::is_idle`], and forgets nothing: values that are not forgotten yet may count.
+    pub(crate) fn is_forgotten(&self, now: Tick) -> bool {
         let Used { values, machines, .. } = &*lock(&self.counter.0);
         let gauge = Gauge::of(self.window, machines.as_deref());
         values.len() == 0 && values.shared_is_idle(gauge, now)
@@ -43,12 +48,13 @@ impl ParamFlow {
 
     /// Forgets idle values, letting go of the lock now and then.
     pub(crate) fn tidy(&self, now: Tick) {
-        loop {
-            let Used { values, machines, .. } = &mut *lock(&self.counter.0);
-            let gauge = Gauge::of(self.window, machines.as_deref());
-            if !values.tidy(gauge, now, &self.room, BATCH) {
-                break;
-            }
-        }
+        while self.tidy_some(now) {}
+    }
+
+    /// Forgets some idle values; true when there may be more.
+    pub(crate) fn tidy_some(&self, now: Tick) -> bool {
+        let Used { values, machines, .. } = &mut *lock(&self.counter.0);
+        let gauge = Gauge::of(self.window, machines.as_deref());
+        values.tidy(gauge, now, &self.room, BATCH)
     }
 }

@@ -5,17 +5,17 @@
 //! that never open or never fill again, and pacing in whole milliseconds, which limits nothing above
 //! 2 000 a second, and nothing at all for a count of 0.
 
-use std::time::Duration;
+use std::{cmp::Ordering, time::Duration};
 
 use super::related::Counters;
 use crate::{
-    Tick,
+    Decision, LocalFlow, LocalLimit, Tick,
     algorithm::{
         Algorithm as _, Invalid, LeakyQueue, Line, Rate, Reserve, Verdict as Paced, WarmUpCurve,
         WarmUpPacing, WarmUpPacingState,
     },
-    local::stat::as_f64,
-    rule::{ControlBehavior, FallbackPolicy, FlowRule, Grade},
+    local::{stat::as_f64, unserved::Unserved},
+    rule::{ControlBehavior, FlowRule, Grade},
 };
 
 /// `csp.sentinel.flow.cold.factor`.
@@ -44,9 +44,12 @@ pub(super) enum Control {
         pacing: WarmUpPacing,
         state: WarmUpPacingState,
     },
-    /// A cluster rule without a server whose `fallbackPolicy` is `pass`.
+    /// A cluster rule without a server, in windows or by an algorithm of its own. What it lets
+    /// through is counted by it alone.
+    Client(Box<LocalFlow>),
+    /// One that lets everything pass.
     Open,
-    /// One whose `fallbackPolicy` is `block`.
+    /// One that lets nothing pass.
     Never,
 }
 
@@ -77,12 +80,14 @@ impl Control {
     pub(super) fn new(rule: &FlowRule) -> Self {
         let (count, cold) = match &rule.cluster {
             None => (rule.count, COLD_FACTOR),
-            Some(cluster) => match cluster.fallback {
-                FallbackPolicy::Pass => return Self::Open,
-                FallbackPolicy::Block => return Self::Never,
-                FallbackPolicy::Local | FallbackPolicy::Share => {
-                    (cluster.local_count().unwrap_or(rule.count), cluster.cold_factor())
+            Some(cluster) => match Unserved::of(cluster, true) {
+                Unserved::Open => return Self::Open,
+                Unserved::Shut => return Self::Never,
+                Unserved::AsClient if rule.grade == Grade::Qps => {
+                    return Self::client(rule, None).unwrap_or(Self::Never);
                 }
+                Unserved::AsClient => (rule.count, cluster.cold_factor()),
+                Unserved::AsLocal(count) => (count.unwrap_or(rule.count), cluster.cold_factor()),
             },
         };
         if rule.grade == Grade::Thread {
@@ -111,9 +116,14 @@ impl Control {
         })
     }
 
-    /// Goes on where the control of the rule before ends, as far as both remember the same: who
-    /// waits in line, and how warm the service is.
-    pub(super) fn adopt(&mut self, old: &Self) {
+    fn client(rule: &FlowRule, before: Option<&LocalFlow>) -> Option<Self> {
+        let flow = LocalFlow::new(rule, LocalLimit::Own, before)?;
+        Some(Self::Client(Box::new(flow)))
+    }
+
+    /// Goes on, as that of `rule`, where the control of the rule before ends, as far as both
+    /// remember the same: who waits in line, how warm the service is, and what is in a window.
+    pub(super) fn adopt(&mut self, old: &Self, rule: &FlowRule) {
         let (warmth, line) = (old.warmth(), old.line());
         match self {
             Self::WarmUp { curve, reserve } => {
@@ -127,6 +137,13 @@ impl Control {
                 let reserve =
                     warmth.map_or(*state.reserve(), |(old, kept)| refit(curve, old, kept));
                 *state = pacing.state_from(reserve, line.unwrap_or((*state.line(), pacing.rate())));
+            }
+            Self::Client(_) => {
+                if let Self::Client(old) = old
+                    && let Some(control) = Self::client(rule, Some(old))
+                {
+                    *self = control;
+                }
             }
             Self::Threads { .. } | Self::Reject { .. } | Self::Open | Self::Never => {}
         }
@@ -148,7 +165,17 @@ impl Control {
         }
     }
 
-    /// Whether `n` more tokens may go, now or later. Windows only look; queues book.
+    /// Greater: by what it remembers it lets less through, since its last turn is later or it is
+    /// colder.
+    pub(super) fn strictness(&self, other: &Self) -> Ordering {
+        let turn = |control: &Self| control.line().map(|(line, pace)| line.last_turn(&pace));
+        let coldness =
+            |control: &Self| control.warmth().map_or(0.0, |(curve, kept)| curve.coldness(&kept));
+        turn(self).cmp(&turn(other)).then(coldness(self).total_cmp(&coldness(other)))
+    }
+
+    /// Whether `n` more tokens may go, now or later. Windows of this engine only look; queues book,
+    /// and so does what counts by itself.
     #[inline]
     pub(super) fn check(&mut self, now: Tick, seen: &impl Counters, n: u64) -> Verdict {
         match self {
@@ -171,12 +198,21 @@ impl Control {
             Self::WarmUpPacing { pacing, state } => {
                 pacing.take_after(state, now, n, seen.previous_pass()).into()
             }
+            Self::Client(flow) => {
+                let n = u32::try_from(n).unwrap_or(u32::MAX);
+                match flow.acquire(now, n, None) {
+                    Decision::Pass { .. } => Verdict::Pass,
+                    Decision::Wait { wait } => Verdict::Wait(wait),
+                    Decision::Block => Verdict::Block,
+                }
+            }
             Self::Open => Verdict::Pass,
             Self::Never => Verdict::Block,
         }
     }
 
-    /// Whether nothing that it remembers counts at `now`: nobody waits, and the service is cold.
+    /// Whether nothing that it remembers counts at `now`: nobody waits, the service is cold, and
+    /// windows are empty.
     pub(super) fn is_idle(&self, now: Tick) -> bool {
         match self {
             Self::Threads { .. } | Self::Reject { .. } | Self::Open | Self::Never => true,
@@ -187,12 +223,13 @@ impl Control {
             }
             Self::Pacing { queue, line } => queue.is_idle(line, now),
             Self::WarmUpPacing { pacing, state } => pacing.is_idle(state, now),
+            Self::Client(flow) => flow.is_idle(now),
         }
     }
 
     /// Whether asking twice books twice.
-    pub(super) const fn is_queue(&self) -> bool {
-        matches!(self, Self::Pacing { .. } | Self::WarmUpPacing { .. })
+    pub(super) const fn books(&self) -> bool {
+        matches!(self, Self::Pacing { .. } | Self::WarmUpPacing { .. } | Self::Client(_))
     }
 
     /// The threshold of a plain window, from which prioritized calls may borrow.

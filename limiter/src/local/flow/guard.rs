@@ -1,10 +1,10 @@
 //! One flow rule in force.
 
-use std::{sync::Arc, time::Duration};
+use std::{cmp::Ordering, sync::Arc, time::Duration};
 
 use super::{Ask, Watched, control::Control};
 use crate::{
-    local::node::Nodes,
+    local::{node::Nodes, succession::Successor},
     rule::{ControlBehavior, FlowRule, Grade, Strategy},
 };
 
@@ -79,13 +79,6 @@ impl Whose {
 }
 
 impl Guard {
-    /// Whether `rule` is this one's with other numbers: for the same calls and compared with the
-    /// same counters, and with the `same_behavior` or another.
-    pub(super) fn is_followed_by(&self, rule: &FlowRule, same_behavior: bool) -> bool {
-        subject(&self.rule) == subject(rule)
-            && (self.rule.behavior == rule.behavior) == same_behavior
-    }
-
     /// Lets a call that was refused borrow from the next bucket, if it may and there is room.
     /// Another resource's future is not lent.
     pub(super) fn borrow(
@@ -102,6 +95,30 @@ impl Guard {
         // Only the node that the rule compares counts what is borrowed.
         nodes.split();
         nodes.stat(target)?.borrow(ask.now, ask.n, count)
+    }
+}
+
+impl Successor for Guard {
+    /// For the same calls, and compared with the same counters.
+    fn is_akin(&self, other: &Self) -> bool {
+        subject(&self.rule) == subject(&other.rule)
+    }
+
+    fn likeness(&self, other: &Self) -> u32 {
+        let (one, other) = (&*self.rule, &*other.rule);
+        let flow_id = |rule: &FlowRule| rule.cluster.as_ref().map(|cluster| cluster.flow_id);
+        let numbers = u32::from(one.count == other.count)
+            + u32::from(one.warm_up_period_sec == other.warm_up_period_sec)
+            + u32::from(one.max_queueing_time_ms == other.max_queueing_time_ms);
+        u32::from(flow_id(one) == flow_id(other)) << 4
+            | u32::from(one.behavior == other.behavior) << 3
+            | u32::from(one.grade == other.grade) << 2
+            | numbers
+    }
+
+    fn strictness(&self, other: &Self) -> Ordering {
+        let remembered = self.control.strictness(&other.control);
+        remembered.then(other.rule.count.total_cmp(&self.rule.count))
     }
 }
 

@@ -187,6 +187,8 @@ fn a_part_keeps_its_index_while_rules_look_at_it_or_calls_are_counted_by_it() {
         (format!("[{host}]"), &[], "null, null, h"),
         (format!("[{all}, {host}]"), &[], "$D, null, h"),
         (format!("[{all}]"), &[], "$D"),
+        (format!("[{ip}]"), &[], "null, 1.2.3.4"),
+        (format!("[{host}]"), &[], "h"),
         ("[]".into(), &[], ""),
     ] {
         now = replaced(&now, &list, held);

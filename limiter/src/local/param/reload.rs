@@ -1,12 +1,14 @@
 //! What stays when the rules of a resource change.
 
 use super::HotRules;
+use crate::local::succession;
 
 impl HotRules {
     /// Goes on where `old`, the rules of the same resource until now, ends: a rule that is the same
-    /// in both, or has other numbers, keeps what its values have used, and calls in progress stay counted by the argument
-    /// that they were counted by, whatever rules look at it. Calls that hold something of `old`
-    /// give it back here, so it must be adopted also when one of the two has no rules.
+    /// in both, or has other numbers (see [`succession`]), keeps what its values have used, and
+    /// calls in progress stay counted by the argument that they were counted by, whatever rules look
+    /// at it. Calls that hold something of `old` give it back here, so it must be adopted also when
+    /// one of the two has no rules.
     pub(crate) fn adopt(&mut self, mut old: Self) {
         self.seen = self.seen.max(old.seen);
         let Self { rules, numbers, seen, room, .. } = self;
@@ -21,12 +23,16 @@ impl HotRules {
                 None => changed.push(rule),
             }
         }
-        for rule in changed {
-            if let Some(at) = old.rules.iter().position(|before| rule.follows(before)) {
-                rule.adopt(old.rules.remove(at), *seen, room);
+        let new: Vec<_> = changed.iter().map(|rule| &**rule).collect();
+        let pairs = succession::pairs(&new, &old.rules.iter().collect::<Vec<_>>());
+        let mut before: Vec<_> = old.rules.into_iter().map(Some).collect();
+        for (new, at) in pairs {
+            let before = before.get_mut(at).and_then(Option::take);
+            if let (Some(rule), Some(before)) = (changed.get_mut(new), before) {
+                rule.adopt(before, *seen, room);
             }
         }
-        for rule in &old.rules {
+        for rule in before.iter().flatten() {
             old.gone.missing += rule.missing;
             old.gone.overflow_uses += rule.values().1;
         }

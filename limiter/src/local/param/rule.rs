@@ -1,6 +1,6 @@
 //! One hot-parameter rule with what its values have used.
 
-use std::{mem::discriminant, sync::Arc};
+use std::{cmp::Ordering, mem::discriminant, sync::Arc};
 
 use foldhash::quality::RandomState;
 use hashbrown::HashMap;
@@ -12,13 +12,13 @@ use super::{
     threads::Threads,
 };
 use crate::{
-    Tick,
+    Decision, LocalLimit, LocalParam, Param, Tick,
     cluster::{
         key::{Key, KeyRef},
         limit::whole,
         values::Room,
     },
-    local::hot::without_server,
+    local::{succession::Successor, unserved::Unserved},
     rule::{ControlBehavior, ParamRule},
 };
 
@@ -38,8 +38,10 @@ pub(super) enum Check {
     Bucket(Box<Keyed<Bucket>>),
     Pace(Box<Keyed<Pace>>),
     Threads(Limits),
-    /// A grade that Sentinel does not know lets everything pass, as does a cluster rule without a
-    /// server whose `fallbackPolicy` is `pass`.
+    /// A cluster rule without a server, in windows or by an algorithm of its own.
+    Client(Box<LocalParam>),
+    /// A grade that Sentinel does not know lets everything pass, as do some cluster rules without a
+    /// server.
     Nothing,
 }
 
@@ -51,6 +53,24 @@ pub(super) struct Limits {
 }
 
 impl Check {
+    fn new(rule: &ParamRule, room: &Room) -> Self {
+        let Some(cluster) = &rule.cluster else { return Self::of(rule) };
+        match Unserved::of(cluster, is_asked(rule)) {
+            Unserved::Open => Self::Nothing,
+            Unserved::Shut => {
+                Self::of(&ParamRule { count: 0.0, items: Vec::new(), ..rule.clone() })
+            }
+            Unserved::AsLocal(None) => Self::of(rule),
+            Unserved::AsLocal(Some(count)) => Self::of(&ParamRule { count, ..rule.clone() }),
+            Unserved::AsClient => Self::client(rule, None, room).unwrap_or_else(|| Self::of(rule)),
+        }
+    }
+
+    fn client(rule: &ParamRule, before: Option<&LocalParam>, room: &Room) -> Option<Self> {
+        let values = LocalParam::within(rule, LocalLimit::Own, before, room.clone())?;
+        Some(Self::Client(Box::new(values)))
+    }
+
     fn of(rule: &ParamRule) -> Self {
         match (rule.grade, rule.behavior) {
             (0, _) => {
@@ -69,33 +89,62 @@ impl Limits {
     }
 }
 
-impl HotRule {
-    pub(super) fn new(number: u32, rule: &Arc<ParamRule>) -> Self {
-        let check = without_server(rule).map_or(Check::Nothing, |rule| Check::of(&rule));
-        Self { number, rule: Arc::clone(rule), check, missing: 0 }
+/// Whether a token server decides a rule that has a flow id. Calls in progress with a value are this
+/// process's own (`ParamFlowChecker.passCheck`).
+fn is_asked(rule: &ParamRule) -> bool {
+    rule.grade == 1
+}
+
+impl Successor for HotRule {
+    /// For the same argument, and of the same kind.
+    fn is_akin(&self, other: &Self) -> bool {
+        let subject = |rule: &ParamRule| (rule.param_idx, rule.regex);
+        subject(&self.rule) == subject(&other.rule)
+            && self.rule.resource == other.rule.resource
+            && discriminant(&self.check) == discriminant(&other.check)
     }
 
-    /// The rule's flow id, if a token server decides it. Calls in progress with a value are this
-    /// process's own (`ParamFlowChecker.passCheck`).
+    fn likeness(&self, other: &Self) -> u32 {
+        let (one, other) = (&*self.rule, &*other.rule);
+        let flow_id = |rule: &ParamRule| rule.cluster.as_ref().map(|cluster| cluster.flow_id);
+        let numbers = u32::from(one.count == other.count)
+            + u32::from(one.burst_count == other.burst_count)
+            + u32::from(one.max_queueing_time_ms == other.max_queueing_time_ms)
+            + u32::from(one.items == other.items);
+        u32::from(flow_id(one) == flow_id(other)) << 4
+            | u32::from(one.duration_sec == other.duration_sec) << 3
+            | numbers
+    }
+
+    /// What is counted for longer, and held to less, is used up for longer.
+    fn strictness(&self, other: &Self) -> Ordering {
+        let (one, other) = (&*self.rule, &*other.rule);
+        one.duration_sec.cmp(&other.duration_sec).then(other.count.total_cmp(&one.count))
+    }
+}
+
+impl HotRule {
+    pub(super) fn new(number: u32, rule: &Arc<ParamRule>, room: &Room) -> Self {
+        Self { number, rule: Arc::clone(rule), check: Check::new(rule, room), missing: 0 }
+    }
+
+    /// The rule's flow id, if a token server decides it.
     pub(super) fn flow_id(&self) -> Option<i64> {
-        let cluster = self.rule.cluster.as_ref().filter(|_| self.rule.grade == 1)?;
+        let cluster = self.rule.cluster.as_ref().filter(|_| is_asked(&self.rule))?;
         Some(cluster.flow_id)
     }
 
-    /// Whether this is `old` with other numbers: for the same argument, and of the same kind.
-    pub(super) fn follows(&self, old: &Self) -> bool {
-        let subject = |rule: &ParamRule| (rule.param_idx, rule.regex);
-        subject(&self.rule) == subject(&old.rule)
-            && self.rule.resource == old.rule.resource
-            && discriminant(&self.check) == discriminant(&old.check)
-    }
-
-    /// Goes on where `old` ends, which it follows.
+    /// Goes on where `old` ends, which is akin.
     pub(super) fn adopt(&mut self, old: Self, now: Tick, room: &Room) {
         (self.number, self.missing) = (old.number, old.missing);
         match (&mut self.check, old.check) {
             (Check::Bucket(new), Check::Bucket(old)) => new.adopt(*old, now, room),
             (Check::Pace(new), Check::Pace(old)) => new.adopt(*old, now, room),
+            (Check::Client(_), Check::Client(old)) => {
+                if let Some(check) = Check::client(&self.rule, Some(&old), room) {
+                    self.check = check;
+                }
+            }
             // Calls in progress are counted by argument, whatever rules there are.
             _ => {}
         }
@@ -106,10 +155,11 @@ impl HotRule {
         &mut self,
         threads: &mut [Threads],
         now: Tick,
-        key: KeyRef<'_>,
+        value: &Param<'_>,
         n: u32,
         room: &Room,
     ) -> Answer {
+        let key = KeyRef::of(value);
         match &mut self.check {
             Check::Bucket(values) => values.ask(key, now, n, room),
             Check::Pace(values) => values.ask(key, now, n, room),
@@ -117,6 +167,13 @@ impl HotRule {
                 let calls = threads.iter_mut().find(|c| c.param_idx == self.rule.param_idx);
                 let fits = calls.is_none_or(|c| c.fits(key, limits.of(key), now, room));
                 if fits { Answer::Pass } else { Answer::Block }
+            }
+            Check::Client(values) => {
+                match values.acquire(now, n, None, std::iter::once(value.borrowed())) {
+                    Decision::Pass { .. } => Answer::Pass,
+                    Decision::Wait { wait } => Answer::Wait(wait),
+                    Decision::Block => Answer::Block,
+                }
             }
             Check::Nothing => Answer::Pass,
         }
@@ -127,6 +184,7 @@ impl HotRule {
         match &mut self.check {
             Check::Bucket(values) => values.tidy(now, room),
             Check::Pace(values) => values.tidy(now, room),
+            Check::Client(values) => values.tidy(now),
             Check::Threads(_) | Check::Nothing => false,
         }
     }
@@ -136,6 +194,7 @@ impl HotRule {
         match &self.check {
             Check::Bucket(values) => values.is_idle(now),
             Check::Pace(values) => values.is_idle(now),
+            Check::Client(values) => values.is_idle(now),
             Check::Threads(_) | Check::Nothing => true,
         }
     }
@@ -145,6 +204,7 @@ impl HotRule {
         match &self.check {
             Check::Bucket(values) => (values.len(), values.overflow_uses()),
             Check::Pace(values) => (values.len(), values.overflow_uses()),
+            Check::Client(values) => values.values(),
             Check::Threads(_) | Check::Nothing => (0, 0),
         }
     }
