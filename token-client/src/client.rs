@@ -189,7 +189,8 @@ impl Client {
         let decider = &self.inner.decider;
         match if priority { None } else { decider.spend(flow_id, count) } {
             Some(Lent::Decided(outcome)) => return Some(outcome),
-            Some(Lent::Over(_)) => return None,
+            // It cannot wait for tokens that may be about to come.
+            Some(Lent::Over(_)) => return Some(decider.flow(flow_id, count, OVER)),
             None => {}
         }
         let Backend::Embedded(embedded) = &self.inner.backend else { return None };
