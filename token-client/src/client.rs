@@ -183,8 +183,8 @@ impl Client {
         self.decide(&what, false, ruling).await
     }
 
-    /// Decides a check without asking over the network: by a lease, or by the engine of this
-    /// process. A wait is still to be waited for. `None` when only a server can say.
+    /// Decides a check without asking over the network: by a lease, or that there is none where only
+    /// one can pass it, or by the engine of this process. A wait is still to be waited for. `None` when only a server can say.
     pub(crate) fn check_now(&self, flow_id: i64, count: u32, priority: bool) -> Option<Outcome> {
         let decider = &self.inner.decider;
         match if priority { None } else { decider.spend(flow_id, count) } {
