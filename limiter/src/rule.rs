@@ -68,7 +68,7 @@
 //! | `timeZone` | an IANA name (`UTC`) | without `calendar` |
 //! | `localCount` | 0 ..= 2^53 (the count) | |
 //! | `fallbackPolicy` | `local` `share` `pass` `block` (from `fallbackToLocalWhenFail`) | |
-//! | `overloadPolicy` | `reject` `share` `local` (`local`) | |
+//! | `overloadPolicy` | `reject` `share` `local` (`local`) | (`share` where `lease` is refused acts as `reject`, with a warning) |
 //! | `mode` | `enforce` `shadow` `pass` `block` (`enforce`) | |
 //! | `coldFactor` | 2 ..= 100 (3) | |
 //! | `lease` | `{"maxTokens": 1 ..= 1000000, "ttlMs": 1 ..= 60000}` (none) | in a hot-parameter rule, with grade 0, `controlBehavior` 1, 2, 3, an `algorithm` but `slidingWindow`, `calendar` |

@@ -183,13 +183,14 @@ impl Client {
         self.decide(&what, false, ruling).await
     }
 
-    /// Decides a check without asking over the network: by a lease, or by the engine of this
-    /// process. A wait is still to be waited for. `None` when only a server can say.
+    /// Decides a check without asking over the network: by a lease, or that there is none where only
+    /// one can pass it, or by the engine of this process. A wait is still to be waited for. `None` when only a server can say.
     pub(crate) fn check_now(&self, flow_id: i64, count: u32, priority: bool) -> Option<Outcome> {
         let decider = &self.inner.decider;
         match if priority { None } else { decider.spend(flow_id, count) } {
             Some(Lent::Decided(outcome)) => return Some(outcome),
-            Some(Lent::Over(_)) => return None,
+            // It cannot wait for tokens that may be about to come.
+            Some(Lent::Over(_)) => return Some(decider.flow(flow_id, count, OVER)),
             None => {}
         }
         let Backend::Embedded(embedded) = &self.inner.backend else { return None };

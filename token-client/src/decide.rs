@@ -10,7 +10,7 @@ use crate::{
     listener::Listeners,
     metrics::Counters,
     outcome::Ruling,
-    rules::{Episode, Rule, Rules, level::Slot},
+    rules::{Episode, Rule, Rules, level::Slot, share::Local},
 };
 use protocol::Status;
 
@@ -124,7 +124,7 @@ impl Decider {
         (outcome, None)
     }
 
-    fn decide<L>(
+    fn decide<L: Local>(
         &self,
         subject: &Subject<'_, L>,
         ruling: Ruling,
@@ -138,8 +138,8 @@ impl Decider {
         let outcome = self.carry_out(subject.id, ruling);
         if let Some(share) = subject.rule.and_then(Rule::share) {
             match outcome.verdict {
-                Verdict::Pass => granted(share, self.clock.now(), Duration::ZERO),
-                Verdict::Waited(wait) => granted(share, self.clock.now(), wait),
+                Verdict::Pass => granted(&share, self.clock.now(), Duration::ZERO),
+                Verdict::Waited(wait) => granted(&share, self.clock.now(), wait),
                 Verdict::Block => {}
             }
         }
@@ -147,7 +147,7 @@ impl Decider {
     }
 
     /// What is decided without a server; `None` when it has decided.
-    fn fall_back<L>(
+    fn fall_back<L: Local>(
         &self,
         subject: &Subject<'_, L>,
         ruling: Ruling,
@@ -233,7 +233,7 @@ pub(crate) enum Lent {
 }
 
 /// What is decided about: a rule, if the client knows it.
-struct Subject<'a, L> {
+struct Subject<'a, L: Local> {
     id: RuleId,
     rule: Option<&'a Rule<L>>,
     unknown: &'a Episode,

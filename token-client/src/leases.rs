@@ -214,6 +214,14 @@ impl LeasedFlow {
         self.leases.counters.lease_tokens_spent.add(count.into());
     }
 
+    /// Goes on with the part that one of so many clients has of `rule`, whose leases these are.
+    pub(crate) fn divide(&self, rule: &FlowRule, clients: u32) {
+        let config = rule.cluster.as_ref();
+        if let Some(terms) = config.and_then(|config| self.leases.terms(rule, config, clients)) {
+            lock(&self.purse).set_terms(terms);
+        }
+    }
+
     /// Gives everything back and spends nothing from now on. What is granted after that goes back
     /// as it comes.
     pub(crate) fn close(&self) {

@@ -1,17 +1,17 @@
 //! The rules that a client knows, and what each lets pass while no server decides.
 
 pub(crate) mod level;
+pub(crate) mod share;
 
 use std::{
-    collections::hash_map::Values,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use limiter::{
     ClusterEngine, Decision, LocalFlow, LocalLimit, LocalParam, Settings, Tick,
     rule::{
@@ -25,9 +25,10 @@ use tracing::{info, warn};
 use crate::{
     Reason, RuleId, Verdict,
     leases::{LeasedFlow, Leases, is_same},
-    sync::lock,
+    sync::{lock, try_lock},
 };
 use level::{InProgress, Level, Slot};
+use share::{Local, Share};
 
 /// `resourceTimeout` where no rule says it (`ClusterFlowConfig.java`).
 const RESOURCE_TIMEOUT_MS: u32 = 2_000;
@@ -40,17 +41,18 @@ const SETTLED: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     known: ArcSwap<Known>,
-    given: Mutex<Given>,
+    sharing: Arc<Sharing>,
     /// `None`: there are none, since the engine is in this process.
     leases: Option<Arc<Leases>>,
 }
 
-/// What the rules in force were made from.
+/// By whom shares are divided.
 #[derive(Debug, Default)]
-struct Given {
-    rules: Vec<NamespaceRules>,
+struct Sharing {
     /// 0 before a server has said.
-    clients: u32,
+    clients: AtomicU32,
+    /// Which set of rules is in force. Who replaces it holds the lock, and who divides a share.
+    revision: Mutex<u64>,
 }
 
 /// One immutable set of rules.
@@ -64,17 +66,19 @@ pub(crate) struct Known {
     levels: FxHashMap<i64, Arc<Level>>,
     /// For all rules that are not here.
     unknown: Arc<Episode>,
+    sharing: Arc<Sharing>,
+    revision: u64,
 }
 
 /// One rule, with a counter for each policy that needs one.
 #[derive(Debug)]
-pub(crate) struct Rule<L> {
+pub(crate) struct Rule<L: Local> {
     resource: Box<str>,
     fallback: FallbackPolicy,
     overload: OverloadPolicy,
     mode: Mode,
     own: Option<L>,
-    share: Option<L>,
+    share: Option<Share<L>>,
     /// For a rule that counts calls in progress.
     in_progress: Option<InProgress>,
     /// For a flow rule that grants leases, if only while its namespace is over its limit.
@@ -98,29 +102,26 @@ impl Rules {
     /// Puts `rules` in force in place of all that were; what was counted locally goes on where the
     /// window stays the same. Gives their digest, 0 for none.
     pub(crate) fn replace(&self, rules: Vec<NamespaceRules>) -> Result<u64, RuleErrors> {
+        let ours = rules.clone();
         // Whether the rules may stand beside each other is the engine's to say.
-        let applied = ClusterEngine::new(Settings::default()).replace(rules.clone())?;
-        let given = &mut *lock(&self.given);
-        given.rules = rules;
-        self.make(given);
+        let applied = ClusterEngine::new(Settings::default()).replace(rules)?;
+        self.put(&ours);
         Ok(applied.hash)
     }
 
-    /// Takes note of how many clients share the rules.
+    /// Takes note of how many clients share the rules. A share is divided anew when it is asked for
+    /// the next time.
     pub(crate) fn set_clients(&self, clients: u32) {
-        let given = &mut *lock(&self.given);
-        if given.clients == clients {
-            return;
-        }
-        given.clients = clients;
-        if self.load().has_shares() {
-            self.make(given);
+        // Relaxed, here and below: the number is all there is to know. Read first, since an
+        // embedded client says it with each check.
+        if self.clients() != clients {
+            self.sharing.clients.store(clients, Ordering::Relaxed);
         }
     }
 
     /// The last number of clients; 0 before a server has said.
     pub(crate) fn clients(&self) -> u32 {
-        lock(&self.given).clients
+        self.sharing.clients.load(Ordering::Relaxed)
     }
 
     /// Whether the server that answered last lends shares, or the engine decides in any case.
@@ -132,12 +133,17 @@ impl Rules {
         self.known.load()
     }
 
-    fn make(&self, given: &Given) {
+    fn put(&self, rules: &[NamespaceRules]) {
+        let revision = &mut *lock(&self.sharing.revision);
+        *revision += 1;
         let before = self.load();
-        let next = Arc::new(before.successor(given, self.leases.as_ref()));
+        let mut next = before.successor(rules, self.clients(), self.leases.as_ref());
+        next.sharing = Arc::clone(&self.sharing);
+        next.revision = *revision;
+        let next = Arc::new(next);
         self.known.store(Arc::clone(&next));
         for (id, rule) in &before.flows {
-            let goes_on = next.flow(*id).and_then(Rule::leased);
+            let goes_on = next.flows.get(id).and_then(Rule::leased);
             if let Some(leased) = rule.leased()
                 && !is_same(Some(leased), goes_on)
             {
@@ -155,12 +161,42 @@ impl Rules {
 }
 
 impl Known {
+    /// The flow rule, its share divided by the clients that there are.
     pub(crate) fn flow(&self, id: i64) -> Option<&Rule<LocalFlow>> {
-        self.flows.get(&id)
+        let rule = self.flows.get(&id)?;
+        if let Some(share) = &rule.share {
+            self.divide(share, |clients| {
+                if let Some(leased) = &rule.leased {
+                    leased.divide(share.rule(), clients);
+                }
+            });
+        }
+        Some(rule)
     }
 
+    /// As [`flow`](Self::flow), of a hot-parameter rule.
     pub(crate) fn param(&self, id: i64) -> Option<&Rule<LocalParam>> {
-        self.params.get(&id)
+        let rule = self.params.get(&id)?;
+        if let Some(share) = &rule.share {
+            self.divide(share, |_| {});
+        }
+        Some(rule)
+    }
+
+    /// Divides a share anew if the number of clients has changed, and does `also` what hangs on it.
+    fn divide<L: Local>(&self, share: &Share<L>, also: impl FnOnce(u32)) {
+        if share.clients() == self.sharing.clients.load(Ordering::Relaxed) {
+            return;
+        }
+        // Who does not get the lock goes on with the share before, until the next call: a call does
+        // not wait until a whole set of rules is made.
+        let Some(in_force) = try_lock(&self.sharing.revision) else { return };
+        let clients = self.sharing.clients.load(Ordering::Relaxed);
+        // A set that was replaced must not change what its successor goes on with.
+        if *in_force == self.revision && share.clients() != clients {
+            share.divide(clients);
+            also(clients);
+        }
     }
 
     /// How long a concurrency token of the rule lives unless it is renewed; Sentinel's default for a
@@ -216,47 +252,38 @@ impl Known {
         &self.unknown
     }
 
-    fn has_shares(&self) -> bool {
-        fn any<L>(mut rules: Values<'_, i64, Rule<L>>) -> bool {
-            rules.any(|rule| rule.share.is_some())
-        }
-        any(self.flows.values()) || any(self.params.values())
-    }
-
-    fn successor(&self, given: &Given, leases: Option<&Arc<Leases>>) -> Self {
+    fn successor(
+        &self,
+        rules: &[NamespaceRules],
+        clients: u32,
+        leases: Option<&Arc<Leases>>,
+    ) -> Self {
         let levels = self.levels.iter().filter(|(_, level)| level.is_used());
         let mut next = Self {
             levels: levels.map(|(id, level)| (*id, Arc::clone(level))).collect(),
             unknown: Arc::clone(&self.unknown),
             ..Self::default()
         };
-        for set in &given.rules {
+        for set in rules {
             for rule in &set.flow {
                 let Some(config) = &rule.cluster else { continue };
-                let before = self.flow(config.flow_id);
-                let mut made =
-                    Rule::new(&rule.resource, config, given.clients, before, |limit, old| {
-                        LocalFlow::new(rule, limit, old)
-                    });
+                let before = self.flows.get(&config.flow_id);
+                let mut made = Rule::new(rule, &rule.resource, config, clients, before);
                 made.paced = is_paced(rule.behavior) && rule.grade == Grade::Qps;
                 let level = self.levels.get(&config.flow_id).map(Arc::clone).unwrap_or_default();
-                made.in_progress = InProgress::new(rule, config, given.clients, level);
+                made.in_progress = InProgress::new(rule, config, level);
                 if let Some(calls) = &made.in_progress {
                     next.levels.insert(config.flow_id, Arc::clone(calls.level()));
                 }
                 let leased = before.and_then(Rule::leased);
-                made.leased =
-                    leases.and_then(|leases| leases.flow(rule, config, given.clients, leased));
+                made.leased = leases.and_then(|leases| leases.flow(rule, config, clients, leased));
                 next.has_leases |= made.leased.is_some();
                 next.flows.insert(config.flow_id, made);
             }
             for rule in &set.param {
                 let Some(config) = &rule.cluster else { continue };
-                let before = self.param(config.flow_id);
-                let mut made =
-                    Rule::new(&rule.resource, config, given.clients, before, |limit, old| {
-                        LocalParam::new(rule, limit, old)
-                    });
+                let before = self.params.get(&config.flow_id);
+                let mut made = Rule::new(rule, &rule.resource, config, clients, before);
                 made.paced = is_paced(rule.behavior);
                 next.params.insert(config.flow_id, made);
             }
@@ -269,13 +296,13 @@ fn is_paced(behavior: ControlBehavior) -> bool {
     matches!(behavior, ControlBehavior::Pacing | ControlBehavior::WarmUpPacing)
 }
 
-impl<L> Rule<L> {
+impl<L: Local> Rule<L> {
     fn new(
+        rule: &L::Rule,
         resource: &str,
         config: &ClusterConfig,
         clients: u32,
         before: Option<&Self>,
-        make: impl Fn(LocalLimit, Option<&L>) -> Option<L>,
     ) -> Self {
         let own = config.fallback == FallbackPolicy::Local;
         let share =
@@ -287,8 +314,8 @@ impl<L> Rule<L> {
             fallback: config.fallback,
             overload: config.overload,
             mode: config.mode,
-            own: if own { make(LocalLimit::Own, old_own) } else { None },
-            share: if share { make(LocalLimit::Share { clients }, old_share) } else { None },
+            own: if own { L::of(rule, LocalLimit::Own, old_own) } else { None },
+            share: if share { Share::new(rule, clients, old_share) } else { None },
             in_progress: None,
             leased: None,
             paced: false,
@@ -320,13 +347,13 @@ impl<L> Rule<L> {
         policy: FallbackPolicy,
         take: impl FnOnce(&L) -> Decision,
     ) -> Verdict {
-        let counter = match policy {
-            FallbackPolicy::Local => self.own.as_ref(),
-            FallbackPolicy::Share => self.share.as_ref(),
+        let decision = match policy {
+            FallbackPolicy::Local => self.own.as_ref().map(take),
+            FallbackPolicy::Share => self.share().map(|share| take(&**share)),
             FallbackPolicy::Pass => None,
             FallbackPolicy::Block => return Verdict::Block,
         };
-        match counter.map(take) {
+        match decision {
             None | Some(Decision::Pass { .. }) => Verdict::Pass,
             Some(Decision::Wait { wait }) => Verdict::Waited(wait),
             Some(Decision::Block) => Verdict::Block,
@@ -338,7 +365,9 @@ impl<L> Rule<L> {
         let Some(calls) = &self.in_progress else { return (policy != FallbackPolicy::Block, None) };
         let slot = match policy {
             FallbackPolicy::Local => calls.enter_own(count),
-            FallbackPolicy::Share => calls.enter_share(count),
+            FallbackPolicy::Share => {
+                calls.enter_share(count, self.share.as_ref().map_or(0, Share::clients))
+            }
             FallbackPolicy::Pass => Some(calls.enter(count)),
             FallbackPolicy::Block => None,
         };
@@ -351,8 +380,8 @@ impl<L> Rule<L> {
     }
 
     /// The counter that also holds what the server grants.
-    pub(crate) fn share(&self) -> Option<&L> {
-        self.share.as_ref()
+    pub(crate) fn share(&self) -> Option<Guard<Arc<L>>> {
+        self.share.as_ref().map(Share::part)
     }
 
     /// Whether a client goes on with its share while the namespace is over its limit.

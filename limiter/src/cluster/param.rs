@@ -163,7 +163,7 @@ impl ParamFlow {
         ask: Ask,
         params: impl IntoIterator<Item = Param<'a>>,
     ) -> Result<Weighed, Undecided> {
-        let mut params = params.into_iter();
+        let params = params.into_iter();
         let mode = self.mode();
         let verdict = match (mode, &self.recipe) {
             (Mode::Enforce | Mode::Shadow, Some(recipe)) => {
@@ -172,13 +172,16 @@ impl ParamFlow {
             (Mode::Enforce | Mode::Shadow, None) => {
                 self.weigh_sliding(used, now, count.into(), params)?
             }
-            (Mode::Pass | Mode::Block, _) if params.next().is_none() => {
-                return Err(Undecided::BadRequest);
+            (Mode::Pass | Mode::Block, _) => {
+                // As of a flow that nothing is taken of: all that the value may have.
+                let thresholds = params.map(|param| self.threshold_of(KeyRef::of(&param)));
+                let least = thresholds.min_by(f64::total_cmp).ok_or(Undecided::BadRequest)?;
+                if mode == Mode::Pass {
+                    Verdict::Pass { remaining: whole(least) }
+                } else {
+                    Verdict::Block { retry: None }
+                }
             }
-            (Mode::Pass, _) => {
-                Verdict::Pass { remaining: whole(self.limit.scoped(&self.namespace)) }
-            }
-            (Mode::Block, _) => Verdict::Block { retry: None },
         };
         Ok(Weighed { mode, verdict })
     }
@@ -268,6 +271,12 @@ impl ParamFlow {
             return None;
         }
         self.items.get(&key).copied()
+    }
+
+    /// What a value may have, all clients of the namespace counted.
+    fn threshold_of(&self, key: KeyRef<'_>) -> f64 {
+        let limit = self.own(key).map_or(self.limit, |own| self.limit.with_count(own.count));
+        limit.scoped(&self.namespace)
     }
 
     /// The threshold of all others.

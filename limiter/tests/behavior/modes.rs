@@ -1,7 +1,8 @@
 //! `mode` of a rule, of a namespace and of everything.
 
 use limiter::{
-    ClusterEngine, Decision, NamespaceSwitches, Settings, Switches, Undecided, rule::Mode,
+    Ask, ClusterEngine, Decision, NamespaceSwitches, Settings, Switches, Undecided, What,
+    rule::Mode,
 };
 
 use crate::{at, engine, flow, param, passes, rules, take};
@@ -111,6 +112,24 @@ fn a_call_in_shadow_is_not_over_a_level_that_only_calls_fill_whose_time_is_over(
     assert_eq!(shadowed(), 0, "the first ended as the second came");
     assert!(hold(199).is_some());
     assert_eq!((shadowed(), engine.concurrency().live()), (1, 2));
+}
+
+#[test]
+fn under_pass_a_value_has_all_left_that_it_may_have_and_of_several_the_least_is_told() {
+    let items = r#","paramFlowItemList":[{"object":"7","count":200,"classType":"int"}]"#;
+    let engine = engine(&[param(1, 20.0, items, r#","mode":"pass""#)]);
+    let left = |values: &[i32]| {
+        let values: Vec<_> = values.iter().copied().map(limiter::Param::Int).collect();
+        let what = What::Param { id: 1, count: 1, values: &values };
+        let said = engine.rules().ask(at(0), &what, Ask::default()).unwrap();
+        let taken = engine.snapshot().acquire_param(at(0), 1, 1, values.iter().cloned());
+        assert_eq!(taken, Ok(said.decision));
+        (said.threshold, said.decision)
+    };
+    let all_of = |threshold, remaining| (threshold, Decision::Pass { remaining });
+    assert_eq!(left(&[7]), all_of(200.0, 200));
+    assert_eq!(left(&[8]), all_of(20.0, 20));
+    assert_eq!(left(&[7, 8]), all_of(20.0, 20));
 }
 
 #[test]

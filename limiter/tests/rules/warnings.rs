@@ -69,6 +69,33 @@ fn each_field_of_a_flow_rule_that_cluster_rules_do_not_use_is_warned_of() {
 }
 
 #[test]
+fn a_share_that_nobody_can_lend_is_warned_of_with_what_would_do() {
+    let share = |fields: &str, config: &str| {
+        let config = format!(r#","overloadPolicy":"share"{config}"#);
+        let warnings = mixed(&rule(fields, &config)).warnings;
+        warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let warning = "rules.json:2: rule 0: clusterConfig.overloadPolicy = \"share\": acts as reject here: \
+        to be lent, it needs a flow rule with grade 1, controlBehavior 0 and algorithm \
+        slidingWindow; or let local decide";
+    for (fields, config) in [
+        (r#""grade":0,"#, ""),
+        (r#""controlBehavior":1,"warmUpPeriodSec":5,"#, ""),
+        (r#""controlBehavior":2,"#, ""),
+        (r#""controlBehavior":3,"#, ""),
+        (r#""paramIdx":0,"#, ""),
+        ("", r#","algorithm":"tokenBucket""#),
+        ("", r#","algorithm":"fixedWindow""#),
+        ("", r#","calendar":"day""#),
+    ] {
+        assert_eq!(share(fields, config), [warning], "{fields} {config}");
+    }
+    for config in ["", r#","algorithm":"slidingWindow""#, r#","thresholdUnit":"window""#] {
+        assert_eq!(share("", config), [""; 0], "{config}");
+    }
+}
+
+#[test]
 fn each_field_of_a_hot_parameter_rule_that_cluster_rules_do_not_use_is_warned_of() {
     for (fields, config, field) in [
         (r#""limitApp":"shop","#, "", "limitApp"),

@@ -160,7 +160,8 @@ impl<'a> Attempt<'a> {
     /// Asks for the call without waiting, in any code. A call that would have to wait is given up;
     /// its turn stays used, so asking again and again only moves the turns of others. A token server
     /// is not asked: only the [client](Engine::connect)'s leases decide, and a server in this
-    /// process.
+    /// process. While a namespace is over its limit, what is not lent under `overloadPolicy: share`
+    /// is refused.
     ///
     /// # Errors
     ///

@@ -24,7 +24,9 @@ pub(crate) struct Slot {
 pub(crate) struct InProgress {
     level: Arc<Level>,
     own: f64,
-    share: f64,
+    count: f64,
+    /// Whether the count is that of all clients together.
+    is_global: bool,
 }
 
 impl Level {
@@ -36,21 +38,13 @@ impl Level {
 }
 
 impl InProgress {
-    /// For a rule that counts calls in progress, shared by `clients` (0 counts as 1).
-    pub(crate) fn new(
-        rule: &FlowRule,
-        config: &ClusterConfig,
-        clients: u32,
-        level: Arc<Level>,
-    ) -> Option<Self> {
+    /// For a rule that counts calls in progress.
+    pub(crate) fn new(rule: &FlowRule, config: &ClusterConfig, level: Arc<Level>) -> Option<Self> {
         if rule.grade != Grade::Thread {
             return None;
         }
-        let share = match config.scope {
-            Scope::Global => rule.count / f64::from(clients.max(1)),
-            Scope::PerClient => rule.count,
-        };
-        Some(Self { level, own: config.local_count().unwrap_or(rule.count), share })
+        let (count, is_global) = (rule.count, config.scope == Scope::Global);
+        Some(Self { level, own: config.local_count().unwrap_or(count), count, is_global })
     }
 
     pub(crate) fn level(&self) -> &Arc<Level> {
@@ -69,9 +63,11 @@ impl InProgress {
         self.enter_below(self.own, count)
     }
 
-    /// Enters if the calls fit under this client's share of the rule's count.
-    pub(crate) fn enter_share(&self, count: u32) -> Option<Slot> {
-        self.enter_below(self.share, count)
+    /// Enters if the calls fit under the share that one of so many clients (0 counts as 1) has of the
+    /// rule's count.
+    pub(crate) fn enter_share(&self, count: u32, clients: u32) -> Option<Slot> {
+        let parts = if self.is_global { clients.max(1) } else { 1 };
+        self.enter_below(self.count / f64::from(parts), count)
     }
 
     /// The check and the entry are one step: two calls that pass a check together would both enter.
@@ -100,23 +96,23 @@ impl Drop for Slot {
 mod tests {
     use super::*;
 
-    fn in_progress(own: f64, share: f64) -> InProgress {
-        InProgress { level: Arc::default(), own, share }
+    fn in_progress(own: f64, count: f64) -> InProgress {
+        InProgress { level: Arc::default(), own, count, is_global: true }
     }
 
     #[test]
     fn a_level_is_never_passed_and_never_negative() {
-        let calls = in_progress(3.9, 2.0);
+        let calls = in_progress(3.9, 8.0);
         let first = calls.enter_own(2).unwrap();
         assert!(calls.enter_own(2).is_none(), "a part of a request does not enter");
-        assert!(calls.enter_share(1).is_none(), "one level, whichever the policy");
+        assert!(calls.enter_share(1, 4).is_none(), "one level, whichever the policy");
         let second = calls.enter_own(1).unwrap();
         assert!(calls.enter_own(1).is_none(), "3.9 are 3");
         drop((first, second));
         assert!(!calls.level().is_used());
         assert!(calls.enter_own(u32::MAX).is_none());
         assert!(in_progress(f64::NAN, -1.0).enter_own(1).is_none());
-        assert!(in_progress(f64::NAN, -1.0).enter_share(1).is_none());
+        assert!(in_progress(f64::NAN, -1.0).enter_share(1, 1).is_none());
     }
 
     #[test]
@@ -126,6 +122,14 @@ mod tests {
         assert!(calls.enter_own(1).is_none());
         drop(granted);
         assert!(calls.enter_own(1).is_some());
+    }
+
+    #[test]
+    fn a_share_of_the_level_is_the_count_through_the_clients_if_they_have_it_together() {
+        let enters = |calls: &InProgress, clients| calls.enter_share(3, clients).is_some();
+        let global = in_progress(0.0, 6.0);
+        assert_eq!([0, 1, 2, 3].map(|clients| enters(&global, clients)), [true, true, true, false]);
+        assert!(enters(&InProgress { is_global: false, ..global }, 3), "each has it");
     }
 
     #[test]

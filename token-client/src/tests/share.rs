@@ -113,6 +113,44 @@ async fn calls_that_are_refused_together_wait_for_one_lease() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_does_not_wait_is_refused_at_once_what_is_not_lent() {
+    let (client, mut peer, _world) = connected(shared("", "")).await;
+    assert_eq!(client.check_now(1, 1, false), None, "before, the server has to be asked");
+    let script = async {
+        refuse(&mut peer).await;
+        peer.lease(Some((7, 2, 100))).await
+    };
+    assert_eq!(tokio::join!(client.check(1, 1, false), script).0, LENT);
+    assert_eq!(client.check_now(1, 1, false), Some(LENT));
+    for _ in 0..3 {
+        assert_eq!(client.check_now(1, 1, false), Some(REFUSED));
+    }
+    assert_eq!(client.check_now(1, 1, true), None, "one with priority is asked for");
+    assert_eq!(client.metrics().fallbacks(Reason::TooManyRequests), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_follows_the_number_of_clients() {
+    let (client, mut peer, _world) = connected(shared("", "")).await;
+    let script = async {
+        let Some(Asked::Ping { xid, .. }) = peer.asked().await else { panic!("a ping") };
+        peer.send(&[Response::Ping { xid, connected: 2 }]).await;
+    };
+    let (pong, ()) = tokio::join!(client.ping(), script);
+    assert_eq!(pong.unwrap().clients, Some(2));
+    let script = async {
+        for _ in 0..6 {
+            refuse(&mut peer).await;
+        }
+        peer.lease(Some((7, 5, 100))).await
+    };
+    let checks = crate::sync::join_all((0..6).map(|_| client.check(1, 1, false)));
+    let (outcomes, asked) = tokio::join!(checks, script);
+    assert_eq!(asked, (5, 0, 0), "a tenth of 50");
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == LENT).count(), 5);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_not_lent_is_refused_and_no_policy_for_a_lost_server_stands_in() {
     for answer in [Status::Blocked, Status::AlreadyRelease, Status::TooManyRequest] {
         let (client, mut peer, _world) = connected(shared("", "")).await;

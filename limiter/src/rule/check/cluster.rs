@@ -28,7 +28,16 @@ pub(super) enum Of {
     Param(ControlBehavior),
 }
 
+/// What a rule needs for its tokens to be lent.
+pub(super) const LENT: &str =
+    "needs a flow rule with grade 1, controlBehavior 0 and algorithm slidingWindow";
+
 impl Of {
+    /// Whether clients may hold tokens of the rule in advance.
+    pub(super) fn is_lent(self, algorithm: &Algorithm) -> bool {
+        self == Self::Flow(ControlBehavior::Reject) && *algorithm == Algorithm::SlidingWindow
+    }
+
     pub(super) fn behavior(self) -> ControlBehavior {
         match self {
             Self::Concurrency => ControlBehavior::Reject,
@@ -60,7 +69,7 @@ pub(super) fn config(
     let scope = scope(&mut c, report);
     let Counting { window, unit, algorithm } = Counting::read(&mut c, report, of);
     let rare = rare(&mut c, report, of, &algorithm);
-    let (fallback, overload) = without_server(&mut c, report, of);
+    let (fallback, overload) = without_server(&mut c, report, of, &algorithm);
     let modes = [
         ("enforce", Mode::Enforce),
         ("shadow", Mode::Shadow),
@@ -102,6 +111,7 @@ fn without_server(
     c: &mut Object<'_>,
     report: &mut Report<'_>,
     of: Of,
+    algorithm: &Algorithm,
 ) -> (FallbackPolicy, OverloadPolicy) {
     // Sentinel's defaults differ: true for flow rules, false for hot-parameter rules.
     let local = c.bool(report, "fallbackToLocalWhenFail", !matches!(of, Of::Param(_)));
@@ -118,7 +128,12 @@ fn without_server(
         ("share", OverloadPolicy::Share),
         ("local", OverloadPolicy::Local),
     ];
-    (fallback, c.choice(report, "overloadPolicy", OverloadPolicy::Local, &overloads))
+    let overload = c.choice(report, "overloadPolicy", OverloadPolicy::Local, &overloads);
+    if overload == OverloadPolicy::Share && !of.is_lent(algorithm) {
+        let remedy = format!("acts as reject here: to be lent, it {LENT}; or let local decide");
+        c.warn(report, "overloadPolicy", &remedy);
+    }
+    (fallback, overload)
 }
 
 fn scope(c: &mut Object<'_>, report: &mut Report<'_>) -> Scope {

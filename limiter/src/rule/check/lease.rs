@@ -1,8 +1,8 @@
 //! `lease`: tokens that a client may hold in advance.
 
-use super::cluster::Of;
+use super::cluster::{LENT, Of};
 use crate::rule::{
-    Algorithm, ControlBehavior, Lease,
+    Algorithm, Lease,
     object::{Object, Owner},
     report::Report,
 };
@@ -19,10 +19,8 @@ pub(super) fn lease(
     if !is_there {
         return None;
     }
-    if of != Of::Flow(ControlBehavior::Reject) || *algorithm != Algorithm::SlidingWindow {
-        let remedy =
-            "needs a flow rule with grade 1, controlBehavior 0 and algorithm slidingWindow";
-        c.error(report, "lease", remedy);
+    if !of.is_lent(algorithm) {
+        c.error(report, "lease", LENT);
     }
     let Some(mut fields) = fields else {
         c.error(report, "lease", "must be an object: {\"maxTokens\": …, \"ttlMs\": …}");
