@@ -18,6 +18,8 @@ pub(super) struct Demand {
 struct Asked {
     calls: u32,
     tokens: u64,
+    /// 0 as long as there was no call.
+    smallest: u32,
     largest: u32,
 }
 
@@ -37,6 +39,7 @@ impl Demand {
         self.last = now;
         self.now.calls = self.now.calls.saturating_add(1);
         self.now.tokens = self.now.tokens.saturating_add(count.into());
+        self.now.smallest = least(self.now.smallest, count);
         self.now.largest = self.now.largest.max(count);
     }
 
@@ -56,10 +59,20 @@ impl Demand {
         self.now.largest.max(self.before.largest)
     }
 
+    /// The least that one call needs; 0 if there was none. Fewer tokens are of no use.
+    pub(super) fn smallest(&self) -> u32 {
+        least(self.now.smallest, self.before.smallest)
+    }
+
     /// When the last call was.
     pub(super) fn last(&self) -> Instant {
         self.last
     }
+}
+
+/// The smaller of two, of which 0 is none.
+fn least(one: u32, other: u32) -> u32 {
+    if one == 0 || other == 0 { one.max(other) } else { one.min(other) }
 }
 
 #[cfg(test)]
