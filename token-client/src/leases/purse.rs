@@ -7,8 +7,9 @@
 //! spend when it wakes.
 //!
 //! While the namespace is over its limit, calls are not sent one by one. Then a lease is asked for as
-//! soon as there is none, also for a first call, but not before a period after the last answer: so
-//! few requests stand for any number of calls.
+//! soon as there is none, but not before a period after the last answer, and only for a call that came
+//! within a lease's life after another: so few requests stand for any number of calls, and calls that
+//! come now and then cost no more than the one that was refused.
 //!
 //! Tokens that no call fits are of no use here and missing elsewhere: they go back at once, whether
 //! they are all that was granted or what calls have left.
@@ -264,7 +265,11 @@ impl Purse {
     /// Whether a lease is to be asked for.
     fn wants(&self, now: Instant) -> bool {
         let may = !self.asking && !self.closed && now >= self.not_before;
-        let needs = self.is_over(now) || !self.terms.only_over && self.demand.repeats();
+        let needs = if self.is_over(now) {
+            self.demand.comes_within(2 * self.terms.period())
+        } else {
+            !self.terms.only_over && self.demand.repeats()
+        };
         may && needs && self.is_low(now)
     }
 

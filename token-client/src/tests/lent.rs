@@ -224,3 +224,23 @@ async fn an_answer_that_takes_most_of_a_lease_s_life_is_of_use_to_who_waits_for_
         assert!(u64::from(passed) * 4 >= requests, "{window} {delay}: {passed} by {requests}");
     }
 }
+
+/// A lease for one call would be one request more for each that is refused.
+#[tokio::test(start_paused = true)]
+async fn calls_that_come_now_and_then_cost_no_more_requests_over_the_limit_than_under_it() {
+    let json = rule(100, 200, SHARE);
+    let scene = Scene::new(&json, Some(100.0), false, (2, MS), |it| it).await;
+    let mut calls = JoinSet::new();
+    for (client, id) in
+        scene.clients.iter().flat_map(|it| (1..=200).map(move |id| (it.clone(), id)))
+    {
+        calls.spawn(async move {
+            for _ in 0..20 {
+                client.check(id, 1, false).await;
+                sleep(110 * MS).await;
+            }
+        });
+    }
+    calls.join_all().await;
+    assert_eq!(scene.server.requests.load(Ordering::Relaxed), 2 * 200 * 20);
+}

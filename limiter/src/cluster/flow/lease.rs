@@ -92,7 +92,7 @@ impl Flow {
         })
     }
 
-    /// Whether the namespace's guard refuses no lease of the rule: clients that it has refused go on
+    /// Whether the namespace's guard counts leases of the rule apart: clients that it has refused go on
     /// with what they are lent, and one such request stands for many.
     pub(crate) fn lends_in_overload(&self) -> bool {
         self.rule.share(1).is_some()
@@ -230,6 +230,22 @@ mod tests {
         assert_eq!(lease(&engine, 5_000, 1, None).granted, 1);
         assert_eq!(take(&engine, 5_000, 1), Decision::Pass { remaining: 8 });
         assert!(engine.rules().acquire_flow(Tick::from_ms(5_000), 1, 1, false).is_err());
+    }
+
+    #[test]
+    fn leases_that_alone_are_more_than_the_namespace_may_ask_are_refused_and_take_back() {
+        let settings = Settings { max_allowed_qps: Some(2.0), ..Settings::default() };
+        let engine = with(settings, SHARE);
+        let ask = |ms, back| engine.rules().lease(Tick::from_ms(ms), 1, 1, back);
+        take(&engine, 5_000, 1);
+        let ids = [5_000, 5_099].map(|ms| ask(ms, None).unwrap().unwrap().id.unwrap());
+        for (ms, id) in std::iter::zip([5_099, 5_999], ids) {
+            assert!(ask(ms, Some((id, 0))).is_err(), "whatever else the namespace asked for");
+        }
+        assert_eq!(ask(6_000, None).unwrap().unwrap().granted, 1, "a second later");
+        let flow = engine.rules().flow(1).unwrap().guard().refused();
+        assert_eq!(flow, 2);
+        assert_eq!(take(&engine, 6_200, 9), Decision::Pass { remaining: 0 }, "they have come back");
     }
 
     #[test]

@@ -267,14 +267,17 @@ fn a_share_is_asked_for_when_the_server_refuses_and_not_before() {
 
 #[test]
 fn a_single_call_may_need_more_than_a_part_of_the_share_but_not_more_than_the_share() {
-    for (count, want) in [(1, 1), (3, 3), (5, 5), (40, 40)] {
+    for (count, want) in [(1, 2), (3, 3), (5, 5), (40, 40)] {
         let mut hand = Hand::of_share();
+        hand.spend(0.0, count);
         hand.spend(0.0, count);
         assert!(hand.refused_of(0.0, count));
         assert_eq!(hand.look(0.0, HERE).ask, ask(want, None));
     }
     let mut hand = Hand::of_share();
     hand.spend(0.0, 41);
+    hand.spend(0.0, 1);
+    hand.spend(0.0, 1);
     assert!(!hand.refused_of(0.0, 41) && !hand.purse.wait(41), "what it cannot get");
     assert!(hand.refused(0.0) && hand.purse.wait(1) && !hand.purse.wait(41));
     let mut hand = Hand::of_share();
@@ -308,6 +311,7 @@ fn where_all_calls_are_of_one_size_a_lease_is_for_some_of_them_and_nothing_else(
 fn tokens_that_no_call_fits_go_back_at_once() {
     let mut hand = Hand::of_share();
     hand.spend(0.0, 5);
+    hand.spend(0.0, 5);
     hand.refused_of(0.0, 5);
     hand.look(0.0, HERE);
     hand.settle(1.0, 0.0, granted(7, 4));
@@ -334,6 +338,7 @@ fn tokens_that_no_call_fits_go_back_at_once() {
 fn nothing_goes_back_before_those_who_wait_for_it_have_had_the_pick() {
     let mut hand = Hand::of_share();
     hand.spend(0.0, 3);
+    hand.spend(0.0, 3);
     hand.refused_of(0.0, 3);
     assert!(hand.purse.wait(3) && hand.purse.wait(1));
     assert!(hand.look(60.0, HERE).ask.is_some(), "also when it is late");
@@ -350,7 +355,8 @@ fn nothing_goes_back_before_those_who_wait_for_it_have_had_the_pick() {
 fn while_the_namespace_is_over_its_limit_a_share_is_asked_for_once_in_half_of_its_life() {
     for answered in [granted(7, 4), Answered::Nothing] {
         let mut hand = Hand::of_share();
-        hand.spend(0.0, 9);
+        hand.spend(0.0, 4);
+        hand.spend(0.0, 5);
         hand.refused(0.0);
         assert!(hand.look(0.0, HERE).ask.is_some());
         hand.settle(1.0, 0.0, answered);
@@ -360,6 +366,16 @@ fn while_the_namespace_is_over_its_limit_a_share_is_asked_for_once_in_half_of_it
         assert!(hand.is_over(50.9));
         assert_eq!(hand.spend(51.0, 1), (false, true), "{answered:?}");
     }
+}
+
+#[test]
+fn no_share_is_asked_for_where_no_second_call_comes_within_its_life() {
+    let mut hand = Hand::of_share();
+    for ms in [0.0, 100.0, 300.0] {
+        hand.spend(ms, 1);
+        assert!(!hand.refused(ms), "{ms}");
+    }
+    assert_eq!(hand.spend(399.0, 1), (false, true));
 }
 
 #[test]
@@ -377,36 +393,44 @@ fn the_server_is_asked_again_a_lease_s_life_after_it_refused() {
 
 #[test]
 fn without_an_answer_or_a_connection_the_server_is_asked_again() {
-    let mut hand = Hand::of_share();
-    hand.refused(0.0);
+    let asked_for = || {
+        let mut hand = Hand::of_share();
+        hand.spend(0.0, 1);
+        hand.spend(0.0, 1);
+        hand.refused(0.0);
+        hand
+    };
+    let mut hand = asked_for();
     assert!(hand.look(0.0, HERE).ask.is_some());
     hand.settle(20.0, 0.0, Answered::NoAnswer);
     assert!(!hand.is_over(20.0));
     assert!(!hand.refused(69.9) && hand.refused(70.0), "half of a lease's life later");
 
-    let mut hand = Hand::of_share();
-    hand.refused(0.0);
+    let mut hand = asked_for();
     assert_eq!(hand.look(0.0, None).ask, None);
     assert!(!hand.is_over(0.0));
 }
 
 #[test]
-fn a_rule_with_leases_of_its_own_asks_for_them_also_for_a_first_call_that_was_refused() {
+fn a_rule_with_leases_of_its_own_asks_for_them_for_calls_that_are_refused_though_they_come_seldom()
+{
     let mut hand = Hand::new(None);
     assert_eq!(hand.spend(0.0, 3), (false, false));
-    assert!(hand.refused(0.0));
-    assert_eq!(hand.look(0.0, HERE).ask, ask(3, None));
-    hand.settle(1.0, 0.0, granted(7, 3));
-    assert_eq!(hand.spend(1.0, 3), (true, false));
-    assert!(hand.is_over(50.9));
-    assert_eq!(hand.spend(51.0, 1), (false, true));
+    assert_eq!(hand.spend(60.0, 3), (false, false));
+    assert!(hand.refused(60.0));
+    assert_eq!(hand.look(60.0, HERE).ask, ask(3, None));
+    hand.settle(61.0, 60.0, granted(7, 3));
+    assert_eq!(hand.spend(61.0, 3), (true, false));
+    assert!(hand.is_over(110.9));
+    assert_eq!(hand.spend(111.0, 1), (false, true));
 }
 
 #[test]
 fn a_share_that_is_spent_goes_back_with_the_next_request_or_not_at_all() {
     let spent = || {
         let mut hand = Hand::of_share();
-        hand.spend(0.0, 4);
+        hand.spend(0.0, 2);
+        hand.spend(0.0, 2);
         hand.refused(0.0);
         hand.look(0.0, HERE);
         hand.settle(1.0, 0.0, granted(7, 4));
