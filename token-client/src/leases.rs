@@ -184,7 +184,7 @@ impl LeasedFlow {
             if priority {
                 purse.note(now, count);
             }
-            purse.refused(now)
+            purse.refused(now, count)
         };
         if call {
             self.leases.call(self);
@@ -193,15 +193,19 @@ impl LeasedFlow {
 
     /// Spends `count` tokens of a lease for a call that the server refused, or would refuse; waits
     /// for one that may be about to come, for a time-out at most.
-    pub(crate) async fn share(&self, count: u32) -> Option<Ruling> {
+    pub(crate) async fn share(self: &Arc<Self>, count: u32) -> Option<Ruling> {
         // From here on none that settles is missed.
         let settled = self.settled.notified();
-        let (mut taken, is_coming) = {
+        let (mut taken, waits) = {
             let purse = &mut *lock(&self.purse);
-            (purse.take(now(), count), purse.is_coming())
+            let taken = purse.take(now(), count);
+            (taken, !taken && purse.wait(count))
         };
-        if !taken && is_coming && timeout(self.leases.line.timeout(), settled).await.is_ok() {
-            taken = lock(&self.purse).take(now(), count);
+        if waits {
+            let _waiting = Waiting(self);
+            if timeout(self.leases.line.timeout(), settled).await.is_ok() {
+                taken = lock(&self.purse).take(now(), count);
+            }
         }
         taken.then(|| {
             self.note(count);
@@ -285,6 +289,18 @@ impl LeasedFlow {
         }
         lock(&self.purse).settle(now(), sent, ask.session, answered);
         self.settled.notify_waiters();
+    }
+}
+
+/// A call that waits for a lease of a flow, until it is dropped.
+struct Waiting<'a>(&'a Arc<LeasedFlow>);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let call = lock(&self.0.purse).leave();
+        if call {
+            self.0.leases.call(self.0);
+        }
     }
 }
 

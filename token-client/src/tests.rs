@@ -11,6 +11,7 @@ mod fallback;
 mod hold;
 mod hold_leaks;
 mod lease;
+mod lent;
 mod link;
 pub(crate) mod log;
 #[cfg(feature = "macros")]

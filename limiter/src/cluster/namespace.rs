@@ -35,12 +35,15 @@ const UNGUARDED: u32 = 4;
 ///
 /// What asks for something is refused once there were too many. What gives back, holds on or
 /// corrects is counted, too, and never refused: otherwise tokens would be lost when they are most
-/// wanted.
+/// wanted. Requests for leases of which each stands for many are refused once there were too many of
+/// these alone: so a namespace has twice its limit answered at most.
 #[derive(Debug)]
 struct Guard {
     /// Requests a second as the bits of a number, which may be infinite.
     max_qps: AtomicU64,
     ring: Mutex<Ring>,
+    /// Of those, the ones for leases of rules with `overloadPolicy: share`.
+    shares: Mutex<Ring>,
     refused: AtomicU64,
 }
 
@@ -49,6 +52,7 @@ impl Namespace {
         let guard = Guard {
             max_qps: AtomicU64::new(0),
             ring: Mutex::default(),
+            shares: Mutex::default(),
             refused: AtomicU64::new(0),
         };
         Self {
@@ -133,6 +137,13 @@ impl Namespace {
         self.switches.load(Ordering::Relaxed) & UNGUARDED != 0 || self.guard.admit(now)
     }
 
+    /// Counts one request for a lease of a rule with `overloadPolicy: share`, or refuses it when these
+    /// alone are all the requests that the namespace may make.
+    pub(crate) fn admit_share(&self, now: Tick) -> bool {
+        // Relaxed: as in `connected`.
+        self.switches.load(Ordering::Relaxed) & UNGUARDED != 0 || self.guard.admit_share(now)
+    }
+
     /// Counts one request that is not to be refused: it gives something back, holds it on, or
     /// corrects a count.
     pub fn count(&self, now: Tick) {
@@ -177,7 +188,19 @@ impl Guard {
     }
 
     fn admit(&self, now: Tick) -> bool {
-        let ring = &mut *lock(&self.ring);
+        self.admit_to(&self.ring, now)
+    }
+
+    fn admit_share(&self, now: Tick) -> bool {
+        let admitted = self.admit_to(&self.shares, now);
+        if admitted {
+            self.count(now);
+        }
+        admitted
+    }
+
+    fn admit_to(&self, ring: &Mutex<Ring>, now: Tick) -> bool {
+        let ring = &mut *lock(ring);
         ring.advance(WindowShape::SECOND, now);
         #[expect(clippy::cast_precision_loss, reason = "requests of one second, far below 2^53")]
         let admitted = ring.sum() as f64 + 1.0 <= self.max_qps();

@@ -255,8 +255,8 @@ impl RuleSet {
     /// # Errors
     ///
     /// [`Undecided::BadRequest`], [`Undecided::NoRule`], or [`Undecided::TooManyRequests`] from the
-    /// namespace's guard, which counts one request and refuses none that only takes back, and none of
-    /// a rule with `overloadPolicy: share`.
+    /// namespace's guard, which counts one request and refuses none that only takes back. Those for
+    /// rules with `overloadPolicy: share` it refuses only when they alone are too many.
     pub fn lease(
         &self,
         now: Tick,
@@ -267,9 +267,11 @@ impl RuleSet {
         tokens(flow_id, 1)?;
         let flow = self.flows.get(&flow_id).ok_or(Undecided::NoRule)?;
         // What comes back is taken whatever the guard says.
-        let is_admitted = if want == 0 || flow.lends_in_overload() {
+        let is_admitted = if want == 0 {
             flow.guard().count(now);
             true
+        } else if flow.lends_in_overload() {
+            flow.guard().admit_share(now)
         } else {
             flow.guard().admit(now)
         };

@@ -10,6 +10,8 @@ use tokio::time::Instant;
 pub(super) struct Demand {
     since: Instant,
     last: Instant,
+    /// Time from the call before the last to that.
+    gap: Duration,
     now: Asked,
     before: Asked,
 }
@@ -18,16 +20,22 @@ pub(super) struct Demand {
 struct Asked {
     calls: u32,
     tokens: u64,
+    /// 0 as long as there was no call.
+    smallest: u32,
     largest: u32,
 }
 
 impl Demand {
     pub(super) fn new(now: Instant) -> Self {
-        Self { since: now, last: now, now: Asked::default(), before: Asked::default() }
+        let (gap, none) = (Duration::MAX, Asked::default());
+        Self { since: now, last: now, gap, now: none, before: none }
     }
 
     /// Takes note of a call for `count` tokens.
     pub(super) fn note(&mut self, now: Instant, count: u32, period: Duration) {
+        if self.now.calls > 0 {
+            self.gap = now.saturating_duration_since(self.last);
+        }
         let gone = now.saturating_duration_since(self.since);
         if gone >= period {
             let follows = gone < 2 * period;
@@ -37,12 +45,18 @@ impl Demand {
         self.last = now;
         self.now.calls = self.now.calls.saturating_add(1);
         self.now.tokens = self.now.tokens.saturating_add(count.into());
+        self.now.smallest = least(self.now.smallest, count);
         self.now.largest = self.now.largest.max(count);
     }
 
     /// Whether it is asked for more than once a period, at the time of the last call.
     pub(super) fn repeats(&self) -> bool {
         self.now.calls.max(self.before.calls) > 1
+    }
+
+    /// Whether the last call came sooner than `life` after one before, at the time of that.
+    pub(super) fn comes_within(&self, life: Duration) -> bool {
+        self.gap < life
     }
 
     /// Tokens that a period needs, as far as is known: those of the last one, or of this one as
@@ -56,10 +70,20 @@ impl Demand {
         self.now.largest.max(self.before.largest)
     }
 
+    /// The least that one call needs; 0 if there was none. Fewer tokens are of no use.
+    pub(super) fn smallest(&self) -> u32 {
+        least(self.now.smallest, self.before.smallest)
+    }
+
     /// When the last call was.
     pub(super) fn last(&self) -> Instant {
         self.last
     }
+}
+
+/// The smaller of two, of which 0 is none.
+fn least(one: u32, other: u32) -> u32 {
+    if one == 0 || other == 0 { one.max(other) } else { one.min(other) }
 }
 
 #[cfg(test)]
@@ -90,6 +114,18 @@ mod tests {
     #[test]
     fn a_call_now_and_then_is_no_demand_in_advance() {
         assert_eq!(after(&[(0, 9), (60, 9), (120, 9), (500, 9)]), [(false, 9); 4]);
+    }
+
+    #[test]
+    fn the_last_two_calls_say_whether_another_comes_soon() {
+        let start = crate::time::now();
+        let mut demand = Demand::new(start);
+        let mut comes = |ms: u32| {
+            demand.note(start + ms * MS, 1, PERIOD);
+            demand.comes_within(2 * PERIOD)
+        };
+        let soon = [0, 99, 199, 199, 500, 501].map(&mut comes);
+        assert_eq!(soon, [false, true, false, true, false, true]);
     }
 
     #[test]

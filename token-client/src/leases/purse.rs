@@ -7,8 +7,12 @@
 //! spend when it wakes.
 //!
 //! While the namespace is over its limit, calls are not sent one by one. Then a lease is asked for as
-//! soon as there is none, also for a first call, but not before a period after the last answer: so
-//! few requests stand for any number of calls.
+//! soon as there is none, but not before a period after the last answer, and only for a call that came
+//! within a lease's life after another: so few requests stand for any number of calls, and calls that
+//! come now and then cost no more than the one that was refused.
+//!
+//! Tokens that no call fits are of no use here and missing elsewhere: they go back at once, whether
+//! they are all that was granted or what calls have left.
 
 #[cfg(test)]
 mod model;
@@ -73,8 +77,11 @@ pub(super) struct Purse {
     demand: Demand,
     /// A request is on its way.
     asking: bool,
-    /// The keeper has been called and has not looked yet.
-    called: bool,
+    /// The keeper has been called for a lease and has not looked yet; so many tokens are needed by
+    /// the call that did.
+    called: Option<u32>,
+    /// Calls that wait for a lease. Until they have had the first pick nothing goes back.
+    waiting: u32,
     /// No request before then.
     not_before: Instant,
     /// Until then the namespace is taken to be over its limit: for two periods from when the server
@@ -160,7 +167,8 @@ impl Purse {
             leases: Vec::new(),
             demand: Demand::new(now),
             asking: false,
-            called: false,
+            called: None,
+            waiting: 0,
             not_before: now,
             over_until: now,
             alarm: None,
@@ -184,55 +192,92 @@ impl Purse {
             return Spent::default();
         }
         self.note(now, count);
-        let taken = self.take(now, count);
-        Spent { taken, call: self.calls(now), over: !taken && self.is_over(now) }
+        let left = self.pick(now, count);
+        let call = self.calls(now, count) || left.is_some_and(|left| self.is_scrap(left));
+        Spent { taken: left.is_some(), call, over: left.is_none() && self.is_over(now) }
     }
 
     /// The same for a call that is known already.
     pub(super) fn take(&mut self, now: Instant, count: u32) -> bool {
+        self.pick(now, count).is_some()
+    }
+
+    /// Spends `count` tokens of one lease, and says how many that has left.
+    fn pick(&mut self, now: Instant, count: u32) -> Option<u32> {
         let fits = |lease: &&mut Lease| now < lease.ends && lease.left >= count;
-        let lease = self.leases.iter_mut().find(fits).filter(|_| !self.closed);
-        lease.map(|lease| lease.left -= count).is_some()
+        let lease = self.leases.iter_mut().find(fits).filter(|_| !self.closed)?;
+        lease.left -= count;
+        Some(lease.left)
     }
 
-    /// Takes note of a call that needs so many.
+    /// Takes note of a call that needs so many. None is lent as many as no lease may have.
     pub(super) fn note(&mut self, now: Instant, count: u32) {
-        self.demand.note(now, count, self.terms.period());
+        if count <= self.terms.max_for_call {
+            self.demand.note(now, count, self.terms.period());
+        }
     }
 
-    /// The server has refused a call since the namespace is over its limit. Whether the keeper is to
-    /// be called.
-    pub(super) fn refused(&mut self, now: Instant) -> bool {
+    /// The server has refused a call for `count` tokens since the namespace is over its limit.
+    /// Whether the keeper is to be called.
+    pub(super) fn refused(&mut self, now: Instant, count: u32) -> bool {
         self.over_until = now + 2 * self.terms.period();
-        self.calls(now)
+        self.calls(now, count)
     }
 
     /// Whether a lease may be about to come.
     pub(super) fn is_coming(&self) -> bool {
-        self.asking || self.called
+        self.asking || self.called.is_some()
+    }
+
+    /// Whether a lease may be about to come that a call for `count` tokens can be paid from; then the
+    /// call waits from now on.
+    pub(super) fn wait(&mut self, count: u32) -> bool {
+        let waits = self.is_coming() && count <= self.terms.max_for_call;
+        self.waiting += u32::from(waits);
+        waits
+    }
+
+    /// A call has stopped to wait. Whether the keeper is to be called, to look what is left.
+    pub(super) fn leave(&mut self) -> bool {
+        self.waiting -= 1;
+        self.waiting == 0 && !self.leases.is_empty()
     }
 
     fn is_over(&self, now: Instant) -> bool {
         now < self.over_until
     }
 
-    /// Whether to call the keeper, which is taken as called then.
-    fn calls(&mut self, now: Instant) -> bool {
-        let call = !self.called && self.wants(now);
-        self.called |= call;
+    /// Whether to call the keeper for a lease, which is taken as called then.
+    fn calls(&mut self, now: Instant, count: u32) -> bool {
+        let fits = count <= self.terms.max_for_call;
+        let call = fits && self.called.is_none() && self.wants(now);
+        if call {
+            self.called = Some(count);
+        }
         call
+    }
+
+    /// Whether so many tokens of a lease are some, and of no use.
+    fn is_scrap(&self, left: u32) -> bool {
+        left > 0 && left < self.demand.smallest()
     }
 
     /// Whether a lease is to be asked for.
     fn wants(&self, now: Instant) -> bool {
         let may = !self.asking && !self.closed && now >= self.not_before;
-        let needs = self.is_over(now) || !self.terms.only_over && self.demand.repeats();
+        let needs = if self.is_over(now) {
+            self.demand.comes_within(2 * self.terms.period())
+        } else {
+            !self.terms.only_over && self.demand.repeats()
+        };
         may && needs && self.is_low(now)
     }
 
     /// Whether what there is may not last for another period.
     fn is_low(&self, now: Instant) -> bool {
-        let mut usable = self.leases.iter().filter(|lease| lease.left > 0 && now < lease.ends);
+        let is_usable =
+            |lease: &&Lease| lease.left > 0 && !self.is_scrap(lease.left) && now < lease.ends;
+        let mut usable = self.leases.iter().filter(is_usable);
         match (usable.next(), usable.next()) {
             (None, _) => true,
             (Some(only), None) => only.left < only.tokens.div_ceil(2) || now >= only.half,
@@ -245,49 +290,59 @@ impl Purse {
         self.demand.last() + self.terms.period()
     }
 
+    /// Whether a lease goes back as it is.
+    fn is_due(&self, lease: &Lease, now: Instant) -> bool {
+        let is_done = now >= self.idle_from() || now >= lease.tired || self.is_scrap(lease.left);
+        self.closed || self.waiting == 0 && self.terms.goes_back_alone(lease) && is_done
+    }
+
     /// What is to be done now over `session`, if there is one. A request is taken as sent.
     pub(super) fn look(&mut self, now: Instant, session: Option<NonZeroU64>) -> Look {
-        let called = std::mem::take(&mut self.called);
+        let called = self.called.take();
         self.alarm = self.alarm.filter(|alarm| now < *alarm);
-        let idle = self.closed || now >= self.idle_from();
         // Only for one who calls: nobody may come any more.
-        let wants = called && !idle && self.wants(now);
-        if wants && session.is_none() {
+        let needed = called.filter(|_| self.waiting > 0 || now < self.idle_from());
+        let needed = needed.filter(|_| self.wants(now));
+        if needed.is_some() && session.is_none() {
             self.not_before = now + self.pause(now, NO_ANSWER);
             self.over_until = now;
         }
-        let asks = session.filter(|_| wants);
+        let asks = session.zip(needed);
         let no_ask_soon = now < self.not_before;
         let mut look = Look::default();
-        self.leases.retain(|lease| {
+        for lease in std::mem::take(&mut self.leases) {
             let here = session == Some(lease.session);
-            let due = if self.terms.goes_back_alone(lease) {
-                idle || now >= lease.tired || lease.left == 0 && (asks.is_some() || no_ask_soon)
-            } else {
-                asks.is_some() || self.closed
-            };
+            // What is spent goes back with a request, or by itself where that is allowed.
+            let is_spent = lease.left == 0
+                && (asks.is_some() || no_ask_soon && self.terms.goes_back_alone(&lease));
             if now >= lease.ends || !here && (self.closed || lease.left == 0) {
                 look.lost += u64::from(lease.left);
-                return false;
-            }
-            if here && due {
+            } else if here && (is_spent || self.is_due(&lease, now)) {
                 look.back.push(lease.back());
+            } else {
+                self.leases.push(lease);
             }
-            !(here && due)
+        }
+        look.ask = asks.map(|(session, needed)| Ask {
+            session,
+            want: self.want(needed),
+            back: look.back.pop(),
         });
-        look.ask = asks.map(|session| Ask { session, want: self.want(), back: look.back.pop() });
         self.asking |= look.ask.is_some();
         look.alarm = self.next_look(session);
         look
     }
 
-    fn want(&self) -> u32 {
-        let want = self
-            .terms
-            .fixed
-            .unwrap_or_else(|| u32::try_from(self.demand.tokens()).unwrap_or(u32::MAX));
-        let largest = self.demand.largest().min(self.terms.max_for_call);
-        want.min(self.terms.max.max(largest))
+    /// Tokens to ask for, where a call needs so many: for as many calls as there may be, if all are
+    /// of one size.
+    fn want(&self, needed: u32) -> u32 {
+        if let Some(fixed) = self.terms.fixed {
+            return fixed.max(self.demand.largest()).min(self.terms.max);
+        }
+        let tokens = u32::try_from(self.demand.tokens()).unwrap_or(u32::MAX);
+        let want = tokens.min(self.terms.max.max(needed));
+        let rest = want.checked_rem(self.demand.smallest()).unwrap_or(0);
+        (want - rest).max(needed)
     }
 
     /// How long to ask for nothing, if it is `usual` otherwise.
@@ -299,7 +354,9 @@ impl Purse {
     fn next_look(&mut self, session: Option<NonZeroU64>) -> Option<Instant> {
         let idle_from = self.idle_from();
         let due = |lease: &Lease| {
-            let goes_back = session == Some(lease.session) && self.terms.goes_back_alone(lease);
+            let goes_back = session == Some(lease.session)
+                && self.waiting == 0
+                && self.terms.goes_back_alone(lease);
             if goes_back { lease.tired.min(idle_from) } else { lease.ends }
         };
         let next = self.leases.iter().map(due).min()?;
@@ -324,8 +381,14 @@ impl Purse {
                 let lease = Lease::new(id, session, tokens, sent, ttl);
                 let late = now >= lease.ends;
                 self.leases.push(lease);
-                // Leases that end on their way only cost.
-                if late { NEVER_AGAIN } else { self.pause(now, Duration::ZERO) }
+                if late {
+                    // Leases that end on their way only cost.
+                    NEVER_AGAIN
+                } else if self.is_scrap(tokens) {
+                    self.pause(now, self.terms.period() / 2)
+                } else {
+                    self.pause(now, Duration::ZERO)
+                }
             }
             Answered::Nothing => self.pause(now, self.terms.period() / 2),
             Answered::Never => NEVER_AGAIN,

@@ -34,7 +34,8 @@ pub struct LeaseRefused;
 impl Flow {
     /// Takes a lease back of which so many tokens were spent, and grants one of up to `want`
     /// tokens: at most what the rule says (or, under `overloadPolicy: share`, a client's share) and
-    /// half of what is left, rounded up, so that one client does not hold everything.
+    /// half of what is left, rounded up, so that one client does not hold everything. Up to its
+    /// share it may have all that is left: a single call may need it, and nothing else passes that.
     ///
     /// # Errors
     ///
@@ -69,7 +70,9 @@ impl Flow {
         }
         let lease = lease.filter(|_| self.mode() == Mode::Enforce).ok_or(LeaseRefused)?;
         let Lent { ring, ledger } = used.lent();
-        let granted = want.min(lease.max_tokens).min(self.half_of_rest(ring, ledger.tokens()));
+        let rest = self.rest(ring, ledger.tokens());
+        let share = self.rule.share(self.namespace.connected()).map_or(0, |share| share.tokens);
+        let granted = want.min(lease.max_tokens).min(rest.min(rest.div_ceil(2).max(share)));
         // That is no request refused: whoever gets no lease asks for each call, and those count.
         if granted == 0 || ledger.is_full() {
             return Ok(none);
@@ -89,19 +92,19 @@ impl Flow {
         })
     }
 
-    /// Whether the namespace's guard refuses no lease of the rule: clients that it has refused go on
+    /// Whether the namespace's guard counts leases of the rule apart: clients that it has refused go on
     /// with what they are lent, and one such request stands for many.
     pub(crate) fn lends_in_overload(&self) -> bool {
         self.rule.share(1).is_some()
     }
 
-    /// Half of what is left beside `leased` tokens, rounded up: in this window and in the next one,
-    /// since a lease may be spent there.
-    fn half_of_rest(&self, ring: &Ring, leased: u64) -> u32 {
+    /// What is left beside `leased` tokens: in this window and in the next one, since a lease may be
+    /// spent there.
+    fn rest(&self, ring: &Ring, leased: u64) -> u32 {
         let threshold = self.sliding.limit.threshold(&self.namespace);
         let room = self.sliding.room(ring, leased, threshold, 0);
         let room = room.min(self.sliding.room_next(ring, leased, threshold, 0)).max(0.0);
-        u32::try_from(whole(room).div_ceil(2)).unwrap_or(u32::MAX)
+        u32::try_from(whole(room)).unwrap_or(u32::MAX)
     }
 }
 
@@ -185,9 +188,20 @@ mod tests {
         let leased = lease(&engine, 5_000, 9, None);
         assert_eq!((leased.granted, leased.ttl), (3, ttl), "a fourth of 10, rounded up");
         drop(clients);
-        assert_eq!(lease(&engine, 5_000, 9, None).granted, 4, "half of what is left");
-        assert_eq!(take(&engine, 6_099, 4), Decision::Block, "7 count until a window later");
+        assert_eq!(lease(&engine, 5_000, 9, None).granted, 7, "all that is left");
+        assert_eq!(take(&engine, 6_099, 1), Decision::Block, "they count until a window later");
         assert_eq!(take(&engine, 6_100, 10), Decision::Pass { remaining: 0 });
+    }
+
+    #[test]
+    fn a_lease_within_the_share_covers_a_call_that_needs_more_than_half_of_what_is_left() {
+        let own = r#""lease":{"maxTokens":9,"ttlMs":300}"#;
+        let both = format!("{SHARE},{own}");
+        for (config, granted) in [(SHARE, [6, 4]), (&both, [6, 4]), (own, [5, 3])] {
+            let engine = with(Settings::default(), config);
+            let leased = [(); 2].map(|()| lease(&engine, 5_000, 6, None).granted);
+            assert_eq!(leased, granted, "{config}");
+        }
     }
 
     #[test]
@@ -195,7 +209,7 @@ mod tests {
         let over = || Settings { max_allowed_qps: Some(1.0), ..Settings::default() };
         let own = r#""lease":{"maxTokens":6,"ttlMs":300}"#;
         let both = format!("{SHARE},{own}");
-        for (config, granted) in [(SHARE, Some(4)), (&both, Some(4)), (own, None)] {
+        for (config, granted) in [(SHARE, Some(8)), (&both, Some(6)), (own, None)] {
             let engine = with(over(), config);
             let now = Tick::from_ms(5_000);
             take(&engine, 5_000, 2);
@@ -216,6 +230,22 @@ mod tests {
         assert_eq!(lease(&engine, 5_000, 1, None).granted, 1);
         assert_eq!(take(&engine, 5_000, 1), Decision::Pass { remaining: 8 });
         assert!(engine.rules().acquire_flow(Tick::from_ms(5_000), 1, 1, false).is_err());
+    }
+
+    #[test]
+    fn leases_that_alone_are_more_than_the_namespace_may_ask_are_refused_and_take_back() {
+        let settings = Settings { max_allowed_qps: Some(2.0), ..Settings::default() };
+        let engine = with(settings, SHARE);
+        let ask = |ms, back| engine.rules().lease(Tick::from_ms(ms), 1, 1, back);
+        take(&engine, 5_000, 1);
+        let ids = [5_000, 5_099].map(|ms| ask(ms, None).unwrap().unwrap().id.unwrap());
+        for (ms, id) in std::iter::zip([5_099, 5_999], ids) {
+            assert!(ask(ms, Some((id, 0))).is_err(), "whatever else the namespace asked for");
+        }
+        assert_eq!(ask(6_000, None).unwrap().unwrap().granted, 1, "a second later");
+        let flow = engine.rules().flow(1).unwrap().guard().refused();
+        assert_eq!(flow, 2);
+        assert_eq!(take(&engine, 6_200, 9), Decision::Pass { remaining: 0 }, "they have come back");
     }
 
     #[test]

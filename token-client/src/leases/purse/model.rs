@@ -33,6 +33,8 @@ enum Event {
     Answered(usize, Request, Option<(i64, u32)>),
     /// A plain request reaches the server.
     Plain(u32, bool),
+    /// A call for so many tokens that waited for a lease takes what it can, and goes.
+    Leaves(usize, u32),
     /// Another connection, or none at first.
     Reconnect(usize),
 }
@@ -50,6 +52,8 @@ struct Client {
     session: u64,
     /// Number and time of the request that is waited for.
     waits: Option<(u64, Instant, NonZeroU64)>,
+    /// Tokens of each call that waits for a lease.
+    calls: Vec<u32>,
     /// How its clock runs, in millionths.
     pace: u64,
     /// Usual time between two calls, at most.
@@ -88,6 +92,8 @@ struct Seen {
     held: u64,
     late: u64,
     plain: u64,
+    /// Calls that waited for what they spent.
+    waited: u64,
     /// Of `spent`, while the namespace was over its limit.
     shared: u64,
 }
@@ -157,6 +163,7 @@ impl World {
             purse: Purse::new(terms, base),
             session: 1,
             waits: None,
+            calls: Vec::new(),
             // All that two clocks may differ by.
             pace: [999_000, 1_000_000, 1_001_000][random.usize(0..3)],
             gap: gaps[random.usize(0..4)].max(MS / 2),
@@ -250,6 +257,18 @@ impl World {
                 }
                 self.seen.plain += u64::from(decided != Decision::Block);
             }
+            Event::Leaves(client, count) => {
+                let now = self.clock(client);
+                let purse = &mut self.clients[client].purse;
+                let (taken, call) = (purse.take(now, count), purse.leave());
+                if taken {
+                    self.seen.waited += 1;
+                    self.spent(client, count);
+                }
+                if call {
+                    self.look(client);
+                }
+            }
             Event::Reconnect(client) => {
                 let number = self.clients[client].waits.map(|(number, ..)| number);
                 if let Some(number) = number {
@@ -275,7 +294,11 @@ impl World {
         let mut spent = self.clients[client].purse.spend(now, count);
         let is_refused = self.shares && !spent.taken && self.random.u32(0..4) == 0;
         if is_refused {
-            spent.call |= self.clients[client].purse.refused(now);
+            spent.call |= self.clients[client].purse.refused(now, count);
+        }
+        let it = &mut self.clients[client];
+        if (is_refused || spent.over) && it.purse.wait(count) {
+            it.calls.push(count);
         }
         if spent.call {
             let delay = self.random.u64(0..self.stall);
@@ -362,9 +385,10 @@ impl World {
             self.seen.granted += u64::from(tokens);
         }
         it.purse.settle(now, sent, session, answered);
-        // One that waited for it.
-        if self.shares && self.random.bool() && self.clients[client].purse.take(now, 1) {
-            self.spent(client, 1);
+        // Those that waited for it, sooner or later than the keeper.
+        for count in std::mem::take(&mut self.clients[client].calls) {
+            let delay = self.random.u64(0..self.stall);
+            self.after(delay, Event::Leaves(client, count));
         }
         self.look(client);
     }
@@ -381,17 +405,19 @@ fn no_window_admits_more_than_the_rule_whatever_is_slow_lost_or_late() {
             let sum: u64 = window.map(|(_, tokens)| tokens).sum();
             assert!(sum <= count, "seed {seed}: {sum} of {count} from bucket {first}");
         }
-        let Seen { granted, spent, returned, lost, held, late, plain, shared } = world.seen;
+        let Seen { granted, spent, returned, lost, held, late, plain, waited, shared } = world.seen;
         assert_eq!(granted, spent + returned + lost + held, "seed {seed}");
         total.spent += spent;
         total.returned += returned;
         total.lost += lost;
         total.late += late;
         total.plain += plain;
+        total.waited += waited;
         total.shared += shared;
     }
-    let Seen { spent, returned, lost, late, plain, shared, .. } = total;
-    assert!([spent, returned, lost, late, plain, shared].iter().all(|&it| it > 100), "{total:?}");
+    let Seen { spent, returned, lost, late, plain, waited, shared, .. } = total;
+    let seen = [spent, returned, lost, late, plain, waited, shared];
+    assert!(seen.iter().all(|&it| it > 100), "{total:?}");
 }
 
 /// The last moment of a lease, which the random worlds seldom meet: the client's clock is slow, and

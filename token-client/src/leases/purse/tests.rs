@@ -30,7 +30,12 @@ impl Hand {
 
     /// Whether the keeper is called for a call that the server refused.
     fn refused(&mut self, ms: f64) -> bool {
-        self.purse.refused(self.at(ms))
+        self.refused_of(ms, 1)
+    }
+
+    /// The same for a call of so many tokens.
+    fn refused_of(&mut self, ms: f64, count: u32) -> bool {
+        self.purse.refused(self.at(ms), count)
     }
 
     /// Whether a call is not to be sent.
@@ -90,11 +95,14 @@ fn a_flow_that_is_called_again_within_a_period_asks_for_what_it_needed_and_once(
 
 #[test]
 fn a_lease_is_as_large_as_it_may_be_or_as_it_was_configured() {
-    for (fixed, want) in [(None, 40), (Some(5), 5), (Some(100), 40)] {
+    for (fixed, of, want) in
+        [(None, 40, 40), (Some(5), 1, 5), (Some(5), 8, 8), (Some(5), 41, 5), (Some(100), 1, 40)]
+    {
         let mut hand = Hand::new(fixed);
         hand.spend(0.0, 1);
-        hand.spend(0.0, u32::MAX);
-        assert_eq!(hand.look(0.0, HERE).ask, ask(want, None));
+        hand.spend(0.0, 1);
+        hand.spend(0.0, of);
+        assert_eq!(hand.look(0.0, HERE).ask, ask(want, None), "{fixed:?} {of}");
     }
 }
 
@@ -259,25 +267,96 @@ fn a_share_is_asked_for_when_the_server_refuses_and_not_before() {
 
 #[test]
 fn a_single_call_may_need_more_than_a_part_of_the_share_but_not_more_than_the_share() {
-    for (count, want) in [(1, 1), (3, 3), (5, 5), (40, 40), (41, 40)] {
+    for (count, want) in [(1, 2), (3, 3), (5, 5), (40, 40)] {
         let mut hand = Hand::of_share();
         hand.spend(0.0, count);
-        assert!(hand.refused(0.0));
+        hand.spend(0.0, count);
+        assert!(hand.refused_of(0.0, count));
         assert_eq!(hand.look(0.0, HERE).ask, ask(want, None));
     }
     let mut hand = Hand::of_share();
+    hand.spend(0.0, 41);
+    hand.spend(0.0, 1);
+    hand.spend(0.0, 1);
+    assert!(!hand.refused_of(0.0, 41) && !hand.purse.wait(41), "what it cannot get");
+    assert!(hand.refused(0.0) && hand.purse.wait(1) && !hand.purse.wait(41));
+    let mut hand = Hand::of_share();
     for _ in 0..9 {
-        hand.spend(0.0, 3);
+        hand.spend(0.0, 1);
     }
     hand.refused(0.0);
     assert_eq!(hand.look(0.0, HERE).ask, ask(4, None), "many small ones do not");
+}
+
+/// Otherwise a small call would wait for what only a large one before it needs.
+#[test]
+fn a_share_is_asked_for_as_the_call_needs_it_that_is_to_wait() {
+    let mut hand = Hand::of_share();
+    hand.spend(0.0, 30);
+    hand.spend(1.0, 7);
+    assert!(hand.refused_of(1.0, 7));
+    assert_eq!(hand.look(1.0, HERE).ask, ask(7, None));
+}
+
+#[test]
+fn where_all_calls_are_of_one_size_a_lease_is_for_some_of_them_and_nothing_else() {
+    let mut hand = Hand::new(None);
+    for _ in 0..9 {
+        hand.spend(0.0, 7);
+    }
+    assert_eq!(hand.look(0.0, HERE).ask, ask(35, None), "of 40");
+}
+
+#[test]
+fn tokens_that_no_call_fits_go_back_at_once() {
+    let mut hand = Hand::of_share();
+    hand.spend(0.0, 5);
+    hand.spend(0.0, 5);
+    hand.refused_of(0.0, 5);
+    hand.look(0.0, HERE);
+    hand.settle(1.0, 0.0, granted(7, 4));
+    let back = vec![Back { id: 7, used: 0, unspent: 4 }];
+    assert_eq!(hand.look(1.0, HERE), Look { back, ..Look::default() }, "all that there was");
+
+    let mut hand = Hand::with_lease(9);
+    hand.spend(60.0, 4);
+    hand.spend(112.0, 4);
+    hand.look(112.0, HERE);
+    hand.settle(112.0, 112.0, granted(8, 10));
+    assert_eq!(hand.spend(113.0, 4), (true, false));
+    assert_eq!(hand.spend(113.0, 4), (true, true), "the keeper is called");
+    let back = Back { id: 8, used: 8, unspent: 2 };
+    assert_eq!(hand.look(113.0, HERE).ask, ask(12, Some(back)), "with the request");
+    hand.settle(114.0, 113.0, granted(9, 3));
+    let back = vec![Back { id: 9, used: 0, unspent: 3 }];
+    assert_eq!(hand.look(114.0, HERE), Look { back, ..Look::default() });
+    assert_eq!(hand.spend(138.9, 4), (false, false), "as if there had been none");
+    assert_eq!(hand.spend(139.0, 4), (false, true));
+}
+
+#[test]
+fn nothing_goes_back_before_those_who_wait_for_it_have_had_the_pick() {
+    let mut hand = Hand::of_share();
+    hand.spend(0.0, 3);
+    hand.spend(0.0, 3);
+    hand.refused_of(0.0, 3);
+    assert!(hand.purse.wait(3) && hand.purse.wait(1));
+    assert!(hand.look(60.0, HERE).ask.is_some(), "also when it is late");
+    hand.settle(155.0, 60.0, granted(7, 4));
+    let alarm = Some(hand.at(159.9));
+    assert_eq!(hand.look(155.0, HERE), Look { alarm, ..Look::default() }, "its end");
+    assert!(hand.purse.take(hand.at(155.0), 3));
+    assert!(!hand.purse.leave() && hand.purse.leave(), "then the keeper looks again");
+    let back = vec![Back { id: 7, used: 3, unspent: 1 }];
+    assert_eq!(hand.look(155.0, HERE), Look { back, ..Look::default() });
 }
 
 #[test]
 fn while_the_namespace_is_over_its_limit_a_share_is_asked_for_once_in_half_of_its_life() {
     for answered in [granted(7, 4), Answered::Nothing] {
         let mut hand = Hand::of_share();
-        hand.spend(0.0, 9);
+        hand.spend(0.0, 4);
+        hand.spend(0.0, 5);
         hand.refused(0.0);
         assert!(hand.look(0.0, HERE).ask.is_some());
         hand.settle(1.0, 0.0, answered);
@@ -287,6 +366,16 @@ fn while_the_namespace_is_over_its_limit_a_share_is_asked_for_once_in_half_of_it
         assert!(hand.is_over(50.9));
         assert_eq!(hand.spend(51.0, 1), (false, true), "{answered:?}");
     }
+}
+
+#[test]
+fn no_share_is_asked_for_where_no_second_call_comes_within_its_life() {
+    let mut hand = Hand::of_share();
+    for ms in [0.0, 100.0, 300.0] {
+        hand.spend(ms, 1);
+        assert!(!hand.refused(ms), "{ms}");
+    }
+    assert_eq!(hand.spend(399.0, 1), (false, true));
 }
 
 #[test]
@@ -304,36 +393,44 @@ fn the_server_is_asked_again_a_lease_s_life_after_it_refused() {
 
 #[test]
 fn without_an_answer_or_a_connection_the_server_is_asked_again() {
-    let mut hand = Hand::of_share();
-    hand.refused(0.0);
+    let asked_for = || {
+        let mut hand = Hand::of_share();
+        hand.spend(0.0, 1);
+        hand.spend(0.0, 1);
+        hand.refused(0.0);
+        hand
+    };
+    let mut hand = asked_for();
     assert!(hand.look(0.0, HERE).ask.is_some());
     hand.settle(20.0, 0.0, Answered::NoAnswer);
     assert!(!hand.is_over(20.0));
     assert!(!hand.refused(69.9) && hand.refused(70.0), "half of a lease's life later");
 
-    let mut hand = Hand::of_share();
-    hand.refused(0.0);
+    let mut hand = asked_for();
     assert_eq!(hand.look(0.0, None).ask, None);
     assert!(!hand.is_over(0.0));
 }
 
 #[test]
-fn a_rule_with_leases_of_its_own_asks_for_them_also_for_a_first_call_that_was_refused() {
+fn a_rule_with_leases_of_its_own_asks_for_them_for_calls_that_are_refused_though_they_come_seldom()
+{
     let mut hand = Hand::new(None);
     assert_eq!(hand.spend(0.0, 3), (false, false));
-    assert!(hand.refused(0.0));
-    assert_eq!(hand.look(0.0, HERE).ask, ask(3, None));
-    hand.settle(1.0, 0.0, granted(7, 3));
-    assert_eq!(hand.spend(1.0, 3), (true, false));
-    assert!(hand.is_over(50.9));
-    assert_eq!(hand.spend(51.0, 1), (false, true));
+    assert_eq!(hand.spend(60.0, 3), (false, false));
+    assert!(hand.refused(60.0));
+    assert_eq!(hand.look(60.0, HERE).ask, ask(3, None));
+    hand.settle(61.0, 60.0, granted(7, 3));
+    assert_eq!(hand.spend(61.0, 3), (true, false));
+    assert!(hand.is_over(110.9));
+    assert_eq!(hand.spend(111.0, 1), (false, true));
 }
 
 #[test]
 fn a_share_that_is_spent_goes_back_with_the_next_request_or_not_at_all() {
     let spent = || {
         let mut hand = Hand::of_share();
-        hand.spend(0.0, 4);
+        hand.spend(0.0, 2);
+        hand.spend(0.0, 2);
         hand.refused(0.0);
         hand.look(0.0, HERE);
         hand.settle(1.0, 0.0, granted(7, 4));
