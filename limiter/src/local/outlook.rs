@@ -1,6 +1,6 @@
 //! What a call can expect: how much is left, and when there is more.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Call, EntryType, LocalEngine,
@@ -12,10 +12,7 @@ use super::{
     resource::{Body, Name, Resource},
     stat::as_f64,
 };
-use crate::{
-    Tick,
-    sync::{Arc, lock},
-};
+use crate::{Tick, sync::lock};
 
 /// What rules would say to a call, without a trace that it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -47,7 +47,8 @@ impl HotRule {
                 };
                 Outlook::of(retry, Quota { window: None, limit, remaining, more_in: None })
             }
-            Check::Nothing => Outlook::FREE,
+            // A rule of others than this process, or none.
+            Check::Client(_) | Check::Nothing => Outlook::FREE,
         }
     }
 
