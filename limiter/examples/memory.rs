@@ -39,14 +39,16 @@ const fn case(name: &'static str, fields: &'static str, config: &'static str) ->
 const BUCKET: &str = r#","algorithm":"tokenBucket","burst":500"#;
 const LOG: &str = r#","algorithm":"slidingLog""#;
 const SIXTY: &str = r#","sampleCount":60,"windowIntervalMs":60000"#;
+const SHARE: &str = r#","overloadPolicy":"share""#;
 const HOT: &str = r#""paramIdx":0,"#;
 const WARM: &str = r#""controlBehavior":1,"warmUpPeriodSec":10,"#;
 const WARM_AND_PACED: &str = r#""controlBehavior":3,"warmUpPeriodSec":10,"#;
 
-const CASES: [Case; 10] = [
+const CASES: [Case; 11] = [
     case("flows, sliding window", "", ""),
     case("flows, token bucket", "", BUCKET),
     case("flows, sliding window of 60 buckets", "", SIXTY),
+    case("flows, sliding window that lends a share", "", SHARE),
     case("flows, sliding log", "", LOG),
     case("flows, warm-up", WARM, ""),
     case("flows, warm-up and pacing", WARM_AND_PACED, ""),
@@ -73,7 +75,8 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// So many rules, before anybody asks and after each was asked for a token or two.
+/// So many rules, before anybody asks and after each was asked for a token or two, and for a lease
+/// if it lends.
 fn flows(case: &Case, amount: u32) -> Outcome<()> {
     let before = resident()?;
     let engine = engine(amount, case)?;
@@ -82,6 +85,9 @@ fn flows(case: &Case, amount: u32) -> Outcome<()> {
     for now in case.moments() {
         for id in 1..=amount {
             rules.acquire_flow(*now, id.into(), 1, false)?;
+            if case.config == SHARE {
+                rules.lease(*now, id.into(), 1, None)?.map_err(|_| "no lease")?;
+            }
         }
     }
     let used = resident()?.saturating_sub(before);

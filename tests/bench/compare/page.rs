@@ -148,8 +148,8 @@ confidence; of a ratio the worst and the best that these allow.
 the server on the other; callers are tasks that check one token after the other, and yield after 64. Without a lease the \
 client does not know the rule and asks the server each time.
 - **Memory**: resident bytes of a process with that many rules (or values of one rule), less those before, by their number. \
-Idle is before the first request; in use is after a request to each. Names are short, and the text that the rules \
-were read from is freed.
+Idle is before the first request; in use is after a request to each, and a lease of each that lends. Names are short, and the \
+text that the rules were read from is freed.
 "
     )
 }
