@@ -67,6 +67,17 @@ fn a_switch_is_in_force_for_namespaces_to_come() {
 }
 
 #[test]
+fn no_mode_lifts_the_request_limit() {
+    for mode in [Mode::Enforce, Mode::Shadow, Mode::Pass, Mode::Block] {
+        let engine = engine(&[flow(1, 1e6, "")]);
+        engine.switch(Switches { mode, ..of_namespace("ns", mode, Some(2.0)) });
+        let ask = || engine.snapshot().acquire_flow(at(0), 1, 1, false);
+        let decided = (0..2).filter(|_| ask().is_ok()).count();
+        assert_eq!((decided, ask()), (2, Err(Undecided::TooManyRequests)), "{mode:?}");
+    }
+}
+
+#[test]
 fn each_namespace_has_its_own_request_limit() {
     let settings = Settings { max_allowed_qps: Some(10.0), ..Settings::default() };
     let engine = ClusterEngine::new(settings);
