@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use limiter::{Clock, MonotonicClock, Settings, Tick, rule::NamespaceRules};
 use support::{InProcess, Realtime, flow_rule, parsed};
-use token_client::{Client, Metrics, Reason, Status};
+use token_client::{Client, Metrics, Reason, Status, What};
 
 /// What all clients together did.
 struct Seen {
@@ -120,6 +120,40 @@ async fn with_shares_all_clients_together_stay_within_the_count() {
         // Few requests stand for many calls.
         assert!(it.calls < it.leased, "{it:?}");
     }
+    for client in clients {
+        client.close().await;
+    }
+}
+
+/// TC-06. Each call needs more than a client is lent at a time for small ones, and more than half of
+/// what the last ones leave. Another flow makes the
+/// requests that the namespace may make.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_shares_calls_of_several_tokens_pass_as_often_as_they_fit_into_the_count() {
+    const FIT: u64 = 10;
+    let settings = Settings { max_allowed_qps: Some(200.0), ..Settings::default() };
+    let rule = flow_rule(1, 1_000.0, r#","overloadPolicy":"share""#);
+    let server = Realtime::start(settings, vec![rule, flow_rule(2, 1e6, "")]);
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        clients.push(server.client().await);
+    }
+    for client in &clients {
+        assert_eq!(client.ping().await.unwrap().clients, Some(4));
+    }
+    let end = server.clock.now().plus(Duration::from_secs(4));
+    let others = async {
+        while server.clock.now() < end {
+            // Counts as a request whatever the limit.
+            clients[0].charge(What::flow(2, 1)).await.unwrap();
+        }
+    };
+    let (passed, ()) = tokio::join!(server.hammer_with(&clients, 1, 100, end), others);
+    passed.surely_keep_to(FIT);
+    let count = passed.count();
+    assert!(count * 11 >= 3 * FIT * 10, "{count} in 4 s");
+    let leased: u64 = clients.iter().map(|client| client.metrics().leased).sum();
+    assert!(leased * 2 > count, "{leased} of {count}");
     for client in clients {
         client.close().await;
     }

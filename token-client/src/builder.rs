@@ -173,7 +173,8 @@ impl Builder {
         self
     }
 
-    /// Tokens of each lease, under rules with `lease`, whose `maxTokens` is the most all the same
+    /// Tokens of each lease, or as many as a single call needs, under rules with `lease`, whose
+    /// `maxTokens` is the most all the same
     /// (by demand: what was asked for in half of a lease's life, or in a second if that is less).
     #[must_use]
     pub fn lease_tokens(mut self, tokens: NonZeroU32) -> Self {
@@ -243,7 +244,12 @@ impl Builder {
         let lines: Arc<[Arc<Line>]> =
             std::iter::once(Arc::clone(&leader)).chain(followers).collect();
         let counters: Arc<Counters> = Arc::default();
-        let leases = Leases::new(Arc::clone(&leader), Arc::clone(&counters), self.lease_tokens);
+        let leases = Leases::new(
+            Arc::clone(&leader),
+            Arc::clone(&counters),
+            self.lease_tokens,
+            self.random.fork(),
+        );
         let rules = Rules::new(Some(Arc::clone(&leases)));
         let decider = self.decider(rules, counters);
         let shared = Arc::new(Shared {

@@ -58,6 +58,9 @@ pub(crate) struct Leases {
     line: Arc<Line>,
     counters: Arc<Counters>,
     fixed: Option<NonZeroU32>,
+    /// Makes pauses a fifth longer or shorter, so that clients do not come together again and again,
+    /// in an order in which the same ones come too late.
+    random: Mutex<fastrand::Rng>,
     called: Mutex<Called>,
     /// Wakes the keeper.
     wake: Notify,
@@ -86,9 +89,10 @@ impl Leases {
         line: Arc<Line>,
         counters: Arc<Counters>,
         fixed: Option<NonZeroU32>,
+        random: fastrand::Rng,
     ) -> Arc<Self> {
-        let (called, wake) = (Mutex::default(), Notify::new());
-        Arc::new(Self { line, counters, fixed, called, wake })
+        let (random, called, wake) = (Mutex::new(random), Mutex::default(), Notify::new());
+        Arc::new(Self { line, counters, fixed, random, called, wake })
     }
 
     /// For a flow rule with `config`, if it grants leases, of which this is one of so many clients;
@@ -287,7 +291,8 @@ impl LeasedFlow {
             Answered::Nothing | Answered::Never => counters.leases_refused.add(1),
             Answered::NoAnswer => {}
         }
-        lock(&self.purse).settle(now(), sent, ask.session, answered);
+        let stretch = 0.8 + 0.4 * lock(&self.leases.random).f64();
+        lock(&self.purse).settle(now(), sent, ask.session, answered, stretch);
         self.settled.notify_waiters();
     }
 }

@@ -367,13 +367,15 @@ impl Purse {
         self.alarm
     }
 
-    /// Takes note of the answer to a request that was sent at `sent` over `session`.
+    /// Takes note of the answer to a request that was sent at `sent` over `session`. The pause after
+    /// it is stretched by `stretch`.
     pub(super) fn settle(
         &mut self,
         now: Instant,
         sent: Instant,
         session: NonZeroU64,
         answered: Answered,
+        stretch: f64,
     ) {
         self.asking = false;
         let pause = match answered {
@@ -398,7 +400,7 @@ impl Purse {
             // The next call shows what has become of the server.
             self.over_until = now;
         }
-        self.not_before = now + pause;
+        self.not_before = now + pause.mul_f64(stretch);
     }
 }
 

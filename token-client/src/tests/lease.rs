@@ -266,12 +266,15 @@ async fn a_rule_that_grants_none_is_left_alone_for_some_seconds() {
         peer.send(&[Response::Head { xid, kind: kind::LEASE, status }]).await;
         until(|| client.metrics().leases_refused == 1).await;
         let refused = now();
-        while refused.elapsed() < pause * MS {
+        let asked = loop {
             plain(&client, &mut peer).await;
-            sleep(MS / 2).await;
-        }
-        plain(&client, &mut peer).await;
-        assert_eq!(peer.lease(Some((7, 10, 100))).await.1, 0, "{status:?}");
+            if let Ok(asked) = timeout(MS / 2, peer.asked()).await {
+                break asked;
+            }
+        };
+        assert!(matches!(asked, Some(Asked::Lease { returned: 0, .. })), "{status:?}");
+        let spread = pause * MS * 4 / 5..=pause * MS * 6 / 5 + MS;
+        assert!(spread.contains(&refused.elapsed()), "{status:?} {:?}", refused.elapsed());
     }
 }
 

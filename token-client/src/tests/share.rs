@@ -84,7 +84,7 @@ async fn a_call_that_was_refused_passes_by_what_it_is_lent_and_those_after_it_ar
     }
     assert_eq!(start.elapsed(), Duration::ZERO, "at once");
 
-    sleep_until(start + 50 * MS).await;
+    sleep_until(start + 60 * MS).await;
     let (outcome, asked) = tokio::join!(client.check(1, 1, false), peer.lease(Some((8, 3, 100))));
     assert_eq!((outcome, asked), (LENT, (3, 7, 3)), "no more than its part, though it needs 12");
     sleep_until(start + 90 * MS).await;

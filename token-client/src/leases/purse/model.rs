@@ -384,7 +384,8 @@ impl World {
         if let Answered::Granted { tokens, .. } = answered {
             self.seen.granted += u64::from(tokens);
         }
-        it.purse.settle(now, sent, session, answered);
+        let stretch = 0.8 + 0.4 * self.random.f64();
+        it.purse.settle(now, sent, session, answered, stretch);
         // Those that waited for it, sooner or later than the keeper.
         for count in std::mem::take(&mut self.clients[client].calls) {
             let delay = self.random.u64(0..self.stall);
@@ -437,7 +438,8 @@ fn a_slow_clock_admits_nothing_after_the_server_has_written_a_lease_off() {
     let start = Tick(START);
     let leased = engine.rules().lease(start, 1, 5, None).unwrap().unwrap();
     let (id, ttl) = (leased.id.unwrap().0, leased.ttl);
-    purse.settle(base, base, NonZeroU64::MIN, Answered::Granted { id, tokens: 5, ttl });
+    let granted = Answered::Granted { id, tokens: 5, ttl };
+    purse.settle(base, base, NonZeroU64::MIN, granted, 1.0);
     let (mut spent, mut before) = (0, 0);
     for half_ms in 39_999..40_080_u32 {
         let now = start.plus(half_ms * Duration::from_micros(500));

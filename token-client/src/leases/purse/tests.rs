@@ -58,7 +58,7 @@ impl Hand {
     }
 
     fn settle(&mut self, ms: f64, sent: f64, answered: Answered) {
-        self.purse.settle(self.at(ms), self.at(sent), NonZeroU64::MIN, answered);
+        self.purse.settle(self.at(ms), self.at(sent), NonZeroU64::MIN, answered, 1.0);
     }
 
     /// Has asked at 0 and 1 ms, and been granted `tokens` as lease 7 that was asked for at 1 ms.
@@ -365,6 +365,21 @@ fn while_the_namespace_is_over_its_limit_a_share_is_asked_for_once_in_half_of_it
         assert_eq!(hand.spend(50.9, 1), (false, false), "{answered:?}");
         assert!(hand.is_over(50.9));
         assert_eq!(hand.spend(51.0, 1), (false, true), "{answered:?}");
+    }
+}
+
+#[test]
+fn a_pause_is_stretched_as_is_said() {
+    for (stretch, ends) in [(0.8, 41.0), (1.2, 61.0)] {
+        let mut hand = Hand::of_share();
+        hand.spend(0.0, 1);
+        hand.spend(0.0, 1);
+        hand.refused(0.0);
+        hand.look(0.0, HERE);
+        let (now, sent) = (hand.at(1.0), hand.at(0.0));
+        hand.purse.settle(now, sent, NonZeroU64::MIN, Answered::Nothing, stretch);
+        assert_eq!(hand.spend(ends - 0.1, 1), (false, false));
+        assert_eq!(hand.spend(ends, 1), (false, true));
     }
 }
 
