@@ -28,7 +28,7 @@ pub(crate) enum Machine {
     Bucket(TokenBucket),
     Queue(LeakyQueue),
     WarmUp(Box<SlidingWarmUp>),
-    WarmUpQueue(WarmUpPacing),
+    WarmUpQueue(Box<WarmUpPacing>),
     /// Lets nothing through and keeps account of nothing.
     Never,
 }
@@ -267,6 +267,6 @@ mod tests {
 
     #[test]
     fn parameters_and_states_are_small() {
-        assert_eq!((size_of::<Machine>(), size_of::<State>()), (56, 64));
+        assert_eq!((size_of::<Machine>(), size_of::<State>()), (48, 64));
     }
 }

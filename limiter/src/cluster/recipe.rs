@@ -136,7 +136,7 @@ impl Recipe {
             ControlBehavior::WarmUpPacing => {
                 let (count, cold) = (count.min(self.warm_up_max()), config.cold_factor());
                 let pacing = WarmUpPacing::new(count, self.warm_up, cold, self.longest)?;
-                return Ok(Machine::WarmUpQueue(pacing));
+                return Ok(Machine::WarmUpQueue(Box::new(pacing)));
             }
         }
         let tokens = config.tokens(count).min(TOKENS_MAX);
